@@ -55,6 +55,12 @@ class ShipError(UnsupportedError):
         self.remedy = remedy
 
 
+class ToolchainError(PtqlabError):
+    """The user's own toolchain failed, took too long or wrote no model: names its reason in one line."""
+
+    exit_code = 3
+
+
 class OptimizeError(PtqlabError):
     """An optimisation pass left a graph that does not hold together, a defect of ptqlab: names pass and node."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from harness.gates.explanation import explain
 from harness.gates.judgement import Judgement, References
 from harness.gates.nights import WATCHED, Night, append_night, read_nights, trial_night
 from harness.gates.promised import float_checks
+from harness.gates.shipped import ship_checks
 from harness.paths import find_beside
 from harness.report.badge import JSON_FILE, SVG_FILE, badge_json, badge_svg
 from harness.report.results import (
@@ -51,10 +52,11 @@ from harness.report.results import (
 )
 from harness.report.summary import SUMMARY_FILE, markdown
 from harness.resuming import Running, begin, end
+from harness.shipping.sweep import ship_trials
 from harness.suites.expansion import Expansion, ModelFacts, expand
 from harness.suites.suite import Budget, Suite, suite_path
 from harness.tracking.aliases import BASELINE_FILE, fetch_baseline
-from harness.tracking.mlflow_store import Closing, RunStatus, default_tracking_uri
+from harness.tracking.mlflow_store import Closing, RecordedShip, RunStatus, default_tracking_uri
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
 from harness.tracking.trial_run import sweep_metrics
@@ -134,6 +136,7 @@ def run_suite(
     recheck_nights: int = 0,
     explain_seconds: float = 0.0,
     asked: str = "",
+    tell: Callable[[str], None] | None = None,
 ) -> Sweep:
     """Run all trials of a suite; leave results, table, report and MLflow record.
 
@@ -150,6 +153,7 @@ def run_suite(
             for never.
         explain_seconds: that a bisection of the first trial that got worse may take; 0 for none.
         asked: name or file of the suite with which the command continues after an interruption.
+        tell: told what the user's toolchain is at, where the suite has trials built.
 
     Raises:
         PtqlabError: suite, cards, data or baseline are wrong. A trial that fails does not raise.
@@ -175,12 +179,16 @@ def run_suite(
         checks = recheck(tonights(reused, recheck_nights, date.today().toordinal()), plan)
         judgement = references.judge(suite, results, store, specs).with_checks(checks)
         judgement = judgement.with_checks(float_checks(results, origin.models))
+        choices = choose(results, store, suite.gates.significance)
+        ships = ship_trials(suite, results, choices, plan.bench, origin.models, tell) if suite.ship else ()
+        judgement = judgement.with_checks(ship_checks(ships, accepted, "last night" if night else "the baseline"))
         summary = _summary(suite, specs, results, tally, origin, judgement, recorder).model_copy(
             update={
                 "asked": asked,
                 "seconds": time.perf_counter() - started,
                 "rechecked": len(checks),
-                "choices": choose(results, store, suite.gates.significance),
+                "choices": choices,
+                "ships": ships,
             }
         )
         sweep = explained(Sweep(summary, tuple(results)), accepted, store)
@@ -315,8 +323,9 @@ def judged_anew(sweep: Sweep, references: References, workdir: Path) -> Sweep:
     store = TrialStore(workdir / "trials")
     judgement = references.judge(sweep.summary.suite, sweep.results, store, sweep.summary.trials)
     judgement = judgement.with_checks(float_checks(sweep.results, sweep.summary.origin.models))
-    judged = replace(sweep, summary=sweep.summary.model_copy(update={"judgement": judgement}))
     baseline = load_baseline(references.baseline, sweep.summary.suite) if references.baseline else None
+    judgement = judgement.with_checks(ship_checks(sweep.summary.ships, baseline))
+    judged = replace(sweep, summary=sweep.summary.model_copy(update={"judgement": judgement}))
     judged = explained(judged, baseline, store)
     write_sweep(judged, workdir)
     return judged
@@ -393,6 +402,9 @@ def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir:
         },
         verdicts=verdicts | {"": sweep.verdict.value},
         twins=sweep.twins,
+        ships={
+            each.key: RecordedShip(text=str(each), toolchain=each.toolchain, fresh=each.fresh) for each in summary.ships
+        },
     )
     problem = recorder.close(closing, artifacts)
     if problem is not None:

@@ -39,7 +39,7 @@ def write(shipment: Shipment, directory: Path, *, force: bool = False) -> ShipRe
         ConfigError: ``directory`` is there: without ``force``, or as anything but a ship folder.
         OutputError: it cannot be written.
     """
-    _refuse_to_replace(directory, force)
+    refuse_to_replace(directory, force)
     refuse(shipment)
     content, record = _content(shipment)
     directory = directory.absolute()
@@ -63,7 +63,12 @@ def write(shipment: Shipment, directory: Path, *, force: bool = False) -> ShipRe
     return record
 
 
-def _refuse_to_replace(directory: Path, force: bool) -> None:
+def refuse_to_replace(directory: Path, force: bool) -> None:
+    """Refuse to write a ship folder over what is at ``directory``: anything else, or one without ``force``.
+
+    Raises:
+        ConfigError: it is there.
+    """
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not (directory / RECORD).is_file():

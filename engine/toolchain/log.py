@@ -17,6 +17,7 @@ MOST_REASON = 400
 _MESSAGE = re.compile(r"^\S+ \S+ (WARNING|ERROR|CRITICAL) (.*)$")
 _VERSION = re.compile(r"^\S+ \S+ INFO (\S+ version \S+.*)$")
 _NUMBER = re.compile(r"\bversion:?\s+v?(\d[\w.+-]*)")
+_TOOLS = ("hb_mapper", "hb_compile")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"^\d{4}-\S+ \S+ (?:INFO|DEBUG|WARNING|ERROR|CRITICAL) ")
 _STAGE = re.compile(r"(?i)\bstart(?: to)? (prepare|optimize|calibrate|quantize|compile|convert) (?:the|to) ")
@@ -131,10 +132,16 @@ def reason(done: Finished, folders: Mapping[str, str] = MappingProxyType({}), lo
     return text if len(text) <= MOST_REASON else f"{text[:MOST_REASON]} …"
 
 
+def is_log(text: str) -> bool:
+    """Whether ``text`` has lines of a log, with times and levels."""
+    return any(_STAMP.match(line) for line in text.splitlines())
+
+
 def version_in(texts: Iterable[str]) -> str:
-    """The version that the last of ``texts`` with one states, such as ``1.24.3``; empty where none does."""
-    found = [match[1] for text in texts if (match := _NUMBER.search(text))]
-    return found[-1] if found else ""
+    """The version that ``texts`` state of the tool, such as ``1.24.3``, else the last one; empty where none does."""
+    found = [(text, match[1]) for text in texts if (match := _NUMBER.search(text))]
+    own = [version for text, version in found if text.startswith(_TOOLS)]
+    return (own or [version for _, version in found] or [""])[-1]
 
 
 def progress_in(line: str) -> str | None:

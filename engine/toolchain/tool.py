@@ -12,7 +12,7 @@ from types import MappingProxyType
 from engine.errors import ConfigError
 from engine.terms import EXTRAPOLATED, March
 from engine.toolchain.command import MOST_BYTES, Command, Finished
-from engine.toolchain.log import Log, progress_in, read_log, reason, tidied, version_in
+from engine.toolchain.log import Log, is_log, progress_in, read_log, reason, tidied, version_in
 
 VARIABLE = "PTQLAB_HB_MAPPER"
 """Environment variable that has the command."""
@@ -20,7 +20,7 @@ TIME_LIMIT = 3600.0
 """Seconds that a conversion may take unless the user says otherwise."""
 VERSION_SECONDS = 120.0
 LOG_FILES = ("hb_mapper_makertbin.log", "hb_compile.log")
-"""What the tools write where they are started."""
+"""What the tools write where they are started; read if they print none: version 1.24.3 writes other lines there."""
 STAGES = ("original_float", "optimized_float", "calibrated", "quantized")
 """Models that the tool writes: ``*_STAGE_model.onnx``."""
 
@@ -38,7 +38,8 @@ class Conversion:
         text: the log.
         models: its models by stage; those that it wrote.
         binary: the file for the board; None where it wrote none.
-        failure: why there is no quantised model, in one line; empty where there is one.
+        failure: why there is no result, in one line; empty where there is one: the quantised model, for S100 the
+            file for the board, because its quantised model is no ONNX file.
         version: of the tool, such as ``1.24.3``; empty where it does not say.
     """
 
@@ -94,33 +95,38 @@ class Toolchain:
             ConfigError: the command cannot be started, or does not see the folder.
         """
         start = config.parent
-        given = self.command.path(config)
-        arguments = (
-            ["--config", given] if march in EXTRAPOLATED else ["makertbin", "--config", given, "--model-type", kind]
-        )
+        given, s100 = self.command.path(config), march in EXTRAPOLATED
+        arguments = ["--config", given] if s100 else ["makertbin", "--config", given, "--model-type", kind]
         finished = self.command.run(arguments, start, self.time_limit, _teller(tell), self.stop)
         written = [text for name in LOG_FILES if (text := read_text(start / name))]
-        text = written[0] if written else finished.text
+        text = finished.text if not written or is_log(finished.text) else written[0]
         names = {str(start): ".", given.rpartition("/")[0]: ".", **folders}
         log = read_log(text, names)
         models = {stage: found[0] for stage in STAGES if (found := sorted(out.glob(f"*_{stage}_model.onnx")))}
         binary = next(iter(sorted((*out.glob("*.bin"), *out.glob("*.hbm")))), None)
         failure = ""
-        if finished.code or "quantized" not in models:
-            failure = reason(finished, names, text if finished.code else "")
-            if not finished.code:
-                failure = f"it reported success but wrote no *_quantized_model.onnx to {out.name}"
+        if finished.code:
+            failure = reason(finished, names, text)
+        elif s100 and binary is None:
+            failure = f"it reported success but wrote no .hbm to {out.name}"
+        elif not s100 and "quantized" not in models:
+            failure = f"it reported success but wrote no *_quantized_model.onnx to {out.name}"
         return Conversion(finished, log, text, models, binary, failure, version_in(log.versions))
 
 
 def find_toolchain(text: str | None, mounts: Sequence[str] = (), time_limit: float = TIME_LIMIT) -> Toolchain | None:
     """The tool that ``--toolchain`` or the environment variable :data:`VARIABLE` names; None where neither does.
 
+    Args:
+        text: of the option; None where it is not given, empty for no tool whatever the variable says.
+        mounts: ``HOST=CONTAINER`` each.
+        time_limit: seconds of a conversion.
+
     Raises:
         ConfigError: the command or a mount is wrong.
     """
-    option = "--toolchain" if text else VARIABLE
-    text = text or os.environ.get(VARIABLE, "").strip()
+    option = VARIABLE if text is None else "--toolchain"
+    text = os.environ.get(VARIABLE, "").strip() if text is None else text
     if not text:
         if mounts:
             raise ConfigError(f"--mount belongs to --toolchain or {VARIABLE}, and neither is given")

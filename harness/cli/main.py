@@ -28,6 +28,7 @@ from harness.cli.listing import list_things, validate
 from harness.cli.model import model
 from harness.cli.results import compare, show
 from harness.cli.serve import serve
+from harness.cli.ship import ship
 from harness.cli.sweeps import nightly, run, sync
 from harness.cli.why import why
 
@@ -97,6 +98,7 @@ _OWN: Mapping[str, Callable[..., None]] = {
     "classify": classify,
     "sample": sample,
     "model": model,
+    "ship": ship,
 }
 
 for _name, _command in {**_OWN, **COMMANDS}.items():

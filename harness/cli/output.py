@@ -76,6 +76,8 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     for line in _bad_figures(sweep):
         console.print(line, style="red", soft_wrap=True, markup=False, highlight=False)
     summary = sweep.summary
+    for ship in summary.ships:
+        console.print(f"{ship.trial}: {ship}", soft_wrap=True, markup=False, highlight=False)
     explanation = None if sweep.verdict is Verdict.PASS else summary.explanation
     for line in in_words(explanation) if explanation else ():
         console.print(line, soft_wrap=True, markup=False, highlight=False)

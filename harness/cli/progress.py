@@ -56,6 +56,7 @@ class ProgressBar:
         self._waiting: dict[str, TrialSpec] = {}
         self.kept = 0
         self._total = 0
+        self._told = ""
         self._progress, self._console = progress, console
         self._task: TaskID | None = None
 
@@ -87,6 +88,15 @@ class ProgressBar:
         else:
             outcome = f"failed in stage {result.failure.stage}" if result.failure else "failed"
         self._say(f"{result.spec.id}: {outcome}{' (reused)' if reused else ''}", advance=1)
+
+    def tell(self, text: str) -> None:
+        """What is at work once all trials are finished; elsewhere than on a terminal, each stage of it once."""
+        if self._task is not None:
+            self._progress.update(self._task, description=text[:60], left="")
+        stage = text.partition(", ")[0]
+        if not self._console.is_terminal and stage != self._told:
+            self._told = stage
+            self._console.print(stage, markup=False, highlight=False, soft_wrap=True)
 
     def _say(self, text: str, advance: int) -> None:
         if self._task is not None:

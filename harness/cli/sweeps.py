@@ -301,6 +301,7 @@ def _run(
                 recheck_nights=night or 0,
                 explain_seconds=explain,
                 asked=asked,
+                tell=progress.tell,
             )
         except KeyboardInterrupt:
             say(f"interrupted; {progress.kept} finished trials are kept. The same command continues.")

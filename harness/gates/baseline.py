@@ -18,6 +18,7 @@ from engine.errors import ConfigError
 from engine.ir import write_atomically
 from harness import paths
 from harness.gates.made import Made, made_of
+from harness.shipping.record import SHIP, load_shipped
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Gates, Suite, Tolerances
 from harness.trials.origins import Environment, ModelOrigin, SweepOrigin
@@ -124,6 +125,18 @@ class ExpectedFailure(StrictModel):
     until: date
 
 
+class AcceptedShip(StrictModel):
+    """What the user's toolchain built of a trial.
+
+    Attributes:
+        digest: of the integers that were built.
+        toolchain: version.
+    """
+
+    digest: str
+    toolchain: str = ""
+
+
 class BaselineTrial(StrictModel):
     """What was accepted of one trial.
 
@@ -133,6 +146,7 @@ class BaselineTrial(StrictModel):
         scores: per evaluation sample.
         made: how it came about; None in files of versions that did not keep it.
         expected_failure: instead of figures.
+        shipped: what was built of it; None where the suite builds nothing.
     """
 
     data: str = ""
@@ -140,6 +154,7 @@ class BaselineTrial(StrictModel):
     scores: Scores | None = None
     made: Made | None = None
     expected_failure: ExpectedFailure | None = None
+    shipped: AcceptedShip | None = None
 
 
 class Baseline(StrictModel):
@@ -239,7 +254,7 @@ def updated_baseline(
             continue
         trials[result.spec.id] = _accepted(
             result, before, suite.gates.tolerances, spreads[_undrawn(result.spec)], store
-        )
+        ).model_copy(update={"shipped": _accepted_ship(result, store) if suite.ship is not None else None})
     origin = origin or SweepOrigin()
     return Baseline(
         suite=suite.name,
@@ -295,6 +310,11 @@ def _accepted(
     scores = store.predictions(result.spec.key)["per_sample"]
     made = made_of(result, store)
     return BaselineTrial(data=result.spec.data, figures=figures, scores=Scores.of(scores), made=made)
+
+
+def _accepted_ship(result: TrialResult, store: TrialStore) -> AcceptedShip | None:
+    shipped = load_shipped(store.folder(result.spec.key) / SHIP)
+    return None if shipped is None else AcceptedShip(digest=shipped.digest, toolchain=shipped.toolchain)
 
 
 def _tolerance(name: str, value: float, tolerances: Tolerances) -> float:

@@ -14,6 +14,7 @@ from harness.gates.choice import Choice
 from harness.gates.explanation import Explanation
 from harness.gates.judgement import Judgement
 from harness.gates.verdicts import TrialVerdict, Verdict
+from harness.shipping.record import ShippedTrial
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds
@@ -51,6 +52,7 @@ class SweepSummary(StrictModel):
         judgement: what the gate said of it.
         choices: what it would choose, for every model and march.
         explanation: why it differs from the baseline; None without one.
+        ships: what the user's toolchain built of its trials, where the suite asks for it.
     """
 
     format: Literal[2] = 2
@@ -73,6 +75,7 @@ class SweepSummary(StrictModel):
     judgement: Judgement
     choices: tuple[Choice, ...] = ()
     explanation: Explanation | None = None
+    ships: tuple[ShippedTrial, ...] = ()
 
 
 @dataclass(frozen=True)

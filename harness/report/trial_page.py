@@ -7,19 +7,33 @@ from collections.abc import Mapping, Sequence
 from engine.pages import figures_data, rendered
 from harness.report.node_data import table_as_graph
 from harness.report.templates import template
+from harness.shipping.record import ShippedTrial
 from harness.trials.figures import TrialNode
 from harness.trials.files import CONFIG_FILE, WORST_FILE
 from harness.trials.trial import TrialResult
 
 
-def render_trial(result: TrialResult, nodes: Sequence[TrialNode], files: Mapping[str, bytes]) -> bytes:
-    """The page, HTML; ``files``: what lies beside it."""
+def render_trial(
+    result: TrialResult,
+    nodes: Sequence[TrialNode],
+    files: Mapping[str, bytes],
+    built: ShippedTrial | None = None,
+) -> bytes:
+    """The page, HTML.
+
+    Args:
+        result: of the trial.
+        nodes: its node table.
+        files: what lies beside it.
+        built: what the user's toolchain made of it; None where it was not asked.
+    """
     text = rendered(
         template("trial.html.j2"),
         result=result,
         spec=result.spec,
         nodes=nodes,
         files=sorted(files),
+        built=built,
         worst=WORST_FILE in files,
         plotly="",
         data=figures_data({}, graphs={"graph": table_as_graph(nodes)} if nodes else {}),

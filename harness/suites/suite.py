@@ -8,6 +8,7 @@ beside the grid and must mean something.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,6 +99,18 @@ class Budget(StrictModel):
     minutes_per_trial: float | None = Field(default=None, gt=0)
 
 
+class ShipPolicy(StrEnum):
+    """Which trials are built by the user's own toolchain and compared with what was measured.
+
+    Attributes:
+        VERIFY: the recommended setting of every model and march.
+        VERIFY_ALL: every trial of the bundled engine.
+    """
+
+    VERIFY = "verify"
+    VERIFY_ALL = "verify_all"
+
+
 class Suite(StrictModel):
     """A sweep definition.
 
@@ -115,6 +128,7 @@ class Suite(StrictModel):
         trials: beside the grid.
         gates: when results count as good.
         budget: where one run stops.
+        ship: which trials are built by the user's own toolchain (``PTQLAB_HB_MAPPER``) and compared; None for none.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100)
@@ -129,6 +143,7 @@ class Suite(StrictModel):
     trials: tuple[ExplicitTrial, ...] = ()
     gates: Gates = Gates()
     budget: Budget = Budget()
+    ship: ShipPolicy | None = None
 
     @model_validator(mode="after")
     def _has_trials(self) -> Self:

@@ -23,12 +23,14 @@ from pydantic import Field
 
 from engine.visible import in_markdown
 from harness.cache import locked
+from harness.shipping.record import SHIP, files_to_keep
 from harness.strict_yaml import StrictModel, as_plain
 from harness.suites.suite import Suite
 from harness.tracking.inputs import Inputs, describe_inputs
 from harness.tracking.trial_run import metrics, params, run_name, swept, trials_digest
 from harness.tracking.views import TAG as VIEW_TAG
 from harness.tracking.views import view_key, view_tag
+from harness.trials.files import TRIAL_PAGE
 from harness.trials.sums import SUMS_FILE
 from harness.trials.trial import PREDICTIONS_FILE, TrialResult, TrialSpec, TrialStore
 from harness.version import engine_version, git_commit
@@ -84,6 +86,20 @@ class RunStatus(StrEnum):
     KILLED = "KILLED"
 
 
+class RecordedShip(StrictModel):
+    """What the user's toolchain made of a trial.
+
+    Attributes:
+        text: whether what was measured is what was built, in words.
+        toolchain: version; empty without one.
+        fresh: whether it was asked in this sweep, so that no earlier run can have it.
+    """
+
+    text: str
+    toolchain: str = ""
+    fresh: bool = True
+
+
 class Closing(StrictModel):
     """How a sweep ended.
 
@@ -93,6 +109,7 @@ class Closing(StrictModel):
         tags: of the sweep: what is to be read only.
         verdicts: of the gate, by trial key; under ``""`` that of the sweep.
         twins: by trial key, id of the trial that has the same quantised model.
+        ships: by trial key, what the user's toolchain built of it.
         at: seconds since 1970.
     """
 
@@ -101,7 +118,13 @@ class Closing(StrictModel):
     tags: Mapping[str, str] = Field(default_factory=dict)
     verdicts: Mapping[str, str] = Field(default_factory=dict)
     twins: Mapping[str, str] = Field(default_factory=dict)
+    ships: Mapping[str, RecordedShip] = Field(default_factory=dict)
     at: float = Field(default_factory=time.time)
+
+    @property
+    def has_built(self) -> bool:
+        """Whether the sweep has something that runs of earlier sweeps of the same trials have not."""
+        return any(ship.fresh for ship in self.ships.values())
 
 
 def default_tracking_uri(workdir: Path) -> str:
@@ -235,6 +258,9 @@ class SweepRecord:
         for key, earlier in closing.twins.items():
             if key in self._children:
                 self._client.set_tag(self._children[key], "lab.same_as", earlier)
+        for key, ship in closing.ships.items():
+            if key in self._children:
+                self._log_ship(self._children[key], self._store.folder(key), ship)
         for artifact in artifacts:
             self._client.log_artifact(self.parent, str(artifact))
         for name, value in closing.tags.items():
@@ -321,6 +347,16 @@ class SweepRecord:
                 if file.name not in (PREDICTIONS_FILE, SUMS_FILE):
                     (Path(gathered) / file.name).symlink_to(file.resolve())
             self._client.log_artifacts(run, gathered)
+
+    def _log_ship(self, run: str, folder: Path, ship: RecordedShip) -> None:
+        """Whether what was measured is what was built, the ship folder, the file for the board and the new page."""
+        self._client.set_tag(run, "lab.shipped", ship.text[:_TAG_LENGTH])
+        self._client.set_tag(run, "lab.toolchain", ship.toolchain)
+        page, root = folder / TRIAL_PAGE, folder / SHIP
+        if page.is_file():
+            self._client.log_artifact(run, str(page))
+        for path in files_to_keep(root):
+            self._client.log_artifact(run, str(path), str(path.parent.relative_to(folder)))
 
     def _log_inputs(self, run: str, spec: TrialSpec) -> None:
         """The data sets and the float model that a trial reads."""

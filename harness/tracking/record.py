@@ -102,9 +102,9 @@ class Recorder:
             self._later(lambda result=result: self._record.trial(result, reused=True))
         self._written = len(self._reused)
 
-    def _write_all_reused(self) -> None:
+    def _write_all_reused(self, closing: Closing) -> None:
         """In the recorder's thread: every trial was reused."""
-        if not self._record.reused_whole(self._specs):
+        if closing.has_built or not self._record.reused_whole(self._specs):
             for result in self._reused:
                 self._record.trial(result, reused=True)
 
@@ -115,7 +115,7 @@ class Recorder:
             What went wrong with the record; None if it is complete.
         """
         if self._reused and len(self._reused) == len(self._specs):
-            self._later(self._write_all_reused)
+            self._later(self._write_all_reused, closing)
         else:
             self._write_reused()
         self._later(lambda: self._record.close(closing, artifacts))

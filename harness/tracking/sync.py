@@ -101,7 +101,8 @@ def _write(record: PendingRecord, started: float, artifacts: Sequence[Path], wor
     """Write ``record``; ``started``: seconds since 1970."""
     store = TrialStore(workdir / "trials")
     written = SweepRecord(record.suite, record.sweep, workdir, store, uri, started, record.trials)
-    known = len(record.reused) == len(record.trials) and written.reused_whole(record.trials)
+    whole = len(record.reused) == len(record.trials) and not record.closing.has_built
+    known = whole and written.reused_whole(record.trials)
     for spec in () if known else record.trials:
         result = store.get(spec)
         if result is not None:

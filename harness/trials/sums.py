@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from engine.errors import ConfigError
+from engine.ir import write_atomically
 from engine.sealed import DAMAGED
 
 SUMS_FILE = "SHA256SUMS"
@@ -16,9 +17,10 @@ class DamagedError(ConfigError):
 
 
 def write_sums(folder: Path) -> None:
-    """Keep the digests of all files in ``folder``."""
-    sums = [f"{_digest(path.read_bytes())}  {path.name}\n" for path in sorted(folder.iterdir())]
-    (folder / SUMS_FILE).write_text("".join(sums), encoding="utf-8")
+    """Keep the digests of all files in ``folder``, but not of those in folders there."""
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != SUMS_FILE]
+    sums = [f"{_digest(path.read_bytes())}  {path.name}\n" for path in files]
+    write_atomically(folder / SUMS_FILE, "".join(sums).encode())
 
 
 def read_checked(path: Path) -> bytes:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from engine.errors import MissingError
+from engine.ir import write_atomically
 from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays
 from harness.strict_yaml import StrictModel
@@ -360,6 +361,13 @@ class TrialStore:
             self._replace(folder, fresh)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+
+    def amend(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Write files of a finished trial anew, and their digests with them."""
+        folder = self.folder(key)
+        for name, content in files.items():
+            write_atomically(folder / name, content)
+        write_sums(folder)
 
     def _replace(self, folder: Path, fresh: Path) -> None:
         """Put ``fresh`` in the place of ``folder``; an older one, which cannot be overwritten, is moved away first."""

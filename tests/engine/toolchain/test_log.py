@@ -88,7 +88,8 @@ def test_the_reason_is_the_last_error_that_says_something() -> None:
 
 def test_versions_and_progress() -> None:
     assert version_in(["hb_mapper, version 1.24.3"]) == "1.24.3"
-    assert version_in(["hbdk version 3.49.15", "hb_mapper version 1.25"]) == "1.25"
+    assert version_in(["hb_mapper version 1.25", "hbdk version 3.49.15"]) == "1.25"
+    assert version_in(["one version 1", "other version 2"]) == "2"
     assert version_in(["no number"]) == ""
     assert progress_in("2026-01-01 10:00:00,000 INFO Start to optimize the onnx model.") == "optimises"
     assert progress_in("[=====     ]  10%") == "compiles, 10 %"
