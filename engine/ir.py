@@ -145,10 +145,22 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
     except _UNREADABLE as error:
-        reason = str(error).removeprefix(_UNPARSED).removeprefix(": ")
+        reason = _OTHER_FILES.get(path.suffix.lower()) or str(error).removeprefix(_UNPARSED).removeprefix(": ")
         raise ModelError(f"{path}: {_UNPARSED}" + (f" ({reason})" if reason else "")) from error
 
 
+_OTHER_FILES: Mapping[str, str] = {
+    ".bin": "a compiled model, which hrt_model_exec and hb_model_info take; expected an ONNX file",
+    ".hbm": "a compiled model; expected an ONNX file",
+    ".bc": "a quantised model of hb_compile; expected an ONNX file",
+    ".caffemodel": "weights of Caffe; they need the .prototxt, which hb_mapper takes; expected an ONNX file",
+    ".tflite": "a TensorFlow Lite model; convert it with tf2onnx",
+    ".h5": "a Keras model; convert it with tf2onnx",
+    ".keras": "a Keras model; convert it with tf2onnx",
+    ".pt": "a PyTorch file; export it with torch.onnx.export",
+    ".pth": "a PyTorch file; export it with torch.onnx.export",
+}
+"""What files that are no ONNX models are, by suffix, and what takes them."""
 _UNPARSED = "Error parsing message with type 'onnx.ModelProto'"
 """What protobuf says, and the original."""
 _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, TypeError, OSError, RuntimeError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -61,9 +61,21 @@ def parse(content: object, model: type[M], where: str) -> M:
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> ConfigError:
-    """The error for a name that is not registered: says what was given, the nearest match and all that is allowed."""
+    """The error for a name that is not registered: says what was given, the nearest match and what is allowed."""
     choices = sorted(allowed)
-    return ConfigError(f"unknown {kind} {name!r}{_nearest(name, choices)} Allowed: {', '.join(choices) or 'none'}")
+    return ConfigError(f"unknown {kind} {name!r}{_nearest(name, choices)} Allowed: {_listed(name, choices)}")
+
+
+def _listed(name: str, choices: Sequence[str]) -> str:
+    """All of ``choices``, or the most similar ones and how many others there are."""
+    if len(choices) <= _MOST_LISTED:
+        return ", ".join(choices) or "none"
+    near = difflib.get_close_matches(name, choices, n=_NEAR, cutoff=0) or choices[:_NEAR]
+    return f"{', '.join(near)} and {len(choices) - len(near)} others"
+
+
+_MOST_LISTED, _NEAR = 40, 5
+"""Names that a message lists; those that it lists of more."""
 
 
 def _explain(error: ErrorDetails, model: type[BaseModel]) -> str:

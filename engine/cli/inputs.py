@@ -89,20 +89,28 @@ def read_input(session: Session, info: TensorInfo, path: Path) -> NDArray[Any]:
 
 def _pixels(info: TensorInfo, spec: InputSpec, array: NDArray[np.uint8], path: Path) -> NDArray[Any]:
     """What a camera delivers, uint8 in the run-time format, as the quantised model takes it: int8, 128 subtracted."""
-    nhwc = _is_nhwc(info, spec)
-    height, width = info.shape[1:3] if nhwc else info.shape[2:4]
-    batch = info.shape[0]
-    channels = _channels(spec)
-    shape: tuple[int, ...] = (batch, height, width, channels)
-    if spec.type_rt is InputType.NV12:
-        shape = (batch, height * 3 // 2, width)
-    elif spec.layout_rt is Layout.NCHW:
-        shape = (batch, channels, height, width)
+    shape = run_time_shape(info.shape, spec)
     if array.size != _size(shape):
         raise InferenceError(
             f"input {info.name}: {path} holds {array.size} bytes, expected {_size(shape)}: {spec.type_rt} {shape}"
         )
-    return to_quantized_input(array.reshape(shape), spec, Layout.NHWC if nhwc else Layout.NCHW)
+    return to_quantized_input(array.reshape(shape), spec, layout_of(info, spec))
+
+
+def run_time_shape(shape: tuple[int, ...], spec: InputSpec) -> tuple[int, ...]:
+    """Shape of the uint8 that a camera delivers for an image input; of NV12 (batch, rows of Y and of UV, width).
+
+    Args:
+        shape: of the input of the quantised model.
+        spec: of the input.
+    """
+    channels = _channels(spec)
+    height, width = shape[1:3] if _ends_with_channels(shape, spec) else shape[2:4]
+    if spec.type_rt is InputType.NV12:
+        return (shape[0], height * 3 // 2, width)
+    if spec.layout_rt is Layout.NCHW:
+        return (shape[0], channels, height, width)
+    return (shape[0], height, width, channels)
 
 
 def layout_of(info: TensorInfo, spec: InputSpec) -> Layout:
@@ -112,8 +120,12 @@ def layout_of(info: TensorInfo, spec: InputSpec) -> Layout:
 
 def _is_nhwc(info: TensorInfo, spec: InputSpec) -> bool:
     """Whether the channels of an image input come last."""
+    return _ends_with_channels(info.shape, spec)
+
+
+def _ends_with_channels(shape: tuple[int, ...], spec: InputSpec) -> bool:
     channels = _channels(spec)
-    return info.shape[3] == channels and (info.shape[1] != channels or spec.layout_train is Layout.NHWC)
+    return shape[3] == channels and (shape[1] != channels or spec.layout_train is Layout.NHWC)
 
 
 def _channels(spec: InputSpec) -> int:

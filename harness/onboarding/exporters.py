@@ -170,3 +170,36 @@ _PRODUCERS: Mapping[str, Exporter] = {
     "pytorch": Exporter.PYTORCH,
 }
 """Words of the producer's name."""
+
+
+class Family(StrEnum):
+    """Architectures of Keras' applications, by the names of their layers, which converters keep."""
+
+    VGG = "VGG"
+    RESNET = "ResNet"
+    RESNET_V2 = "ResNetV2"
+    DENSENET = "DenseNet"
+    XCEPTION = "Xception"
+    INCEPTION = "Inception"
+    MOBILENET = "MobileNet"
+    UNKNOWN = ""
+
+
+_LAYERS: Mapping[str, Family] = {
+    "_sepconv": Family.XCEPTION,
+    "/block1_conv1": Family.VGG,
+    "/conv2_block1_preact": Family.RESNET_V2,
+    "/conv2_block1_concat": Family.DENSENET,
+    "/conv2_block1_1_conv": Family.RESNET,
+    "/mixed0": Family.INCEPTION,
+    "/mixed_5b": Family.INCEPTION,
+    "/expanded_conv": Family.MOBILENET,
+    "/conv_dw_1": Family.MOBILENET,
+}
+"""What names of layers hold; the first that one holds counts."""
+
+
+def family_of(model: onnx.ModelProto) -> Family:
+    """The architecture that the names of the nodes tell."""
+    names = [f"/{node.name}" for node in model.graph.node]
+    return next((family for part, family in _LAYERS.items() if any(part in name for name in names)), Family.UNKNOWN)

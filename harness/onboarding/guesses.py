@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.config import InputParameters
 from engine.terms import InputType, Layout, NormType
+from harness.onboarding.exporters import Exporter, Family
 from harness.onboarding.network_file import NetworkFile
 
 
@@ -88,7 +89,8 @@ _COLOUR: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "Caffe mean": (_CAFFE, ()),
     "Caffe mean, scale 0.017": (_CAFFE, (0.017,) * 3),
 }
-"""Mean and scale by name, of red, green and blue: torchvision's, YOLO's, TensorFlow's, none, and two of Caffe's."""
+"""Mean and scale by name, of red, green and blue: torchvision's and Keras' mode ``torch``, YOLO's, TensorFlow's and
+Inception's, none, Keras' mode ``caffe`` and TF-Slim's, and that of networks ported from Caffe with a deviation."""
 _GRAY: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "0..1": ((), (1 / 255,)),
     "MNIST mean and deviation": ((0.1307 * 255,), (1 / (0.3081 * 255),)),
@@ -108,29 +110,84 @@ def normalisations(channels: int) -> list[Normalisation]:
     ]
 
 
-def conventional(network: NetworkFile, usual: str = "") -> tuple[str, str, bool]:
-    """Name of the normalisation that the file speaks for, why, and whether that leaves no doubt.
+@dataclass(frozen=True)
+class Convention:
+    """What the file alone speaks for.
+
+    Attributes:
+        guesses: the most usual first; others agree with the file too.
+        reason: why.
+        is_certain: whether that leaves no doubt.
+    """
+
+    guesses: tuple[Normalisation, ...]
+    reason: str
+    is_certain: bool = False
+
+
+def conventional(network: NetworkFile, usual: str = "") -> Convention:
+    """The normalisations that the file speaks for.
 
     Args:
         network: as it was read.
         usual: name of the normalisation of networks with such a head; empty where there is none.
     """
-    if "ultralytics" in (network.metadata.get("author", "") + network.metadata.get("description", "")).lower():
-        return "0..1", "exported by Ultralytics, whose networks take 0..1", True
+    tried = normalisations(network.channels)
+    known = {str(guess): guess for guess in tried}
+
+    def called(name: str) -> tuple[Normalisation, ...]:
+        return tuple(guess for guess in tried if guess.name == name)
+
+    if network.exporter is Exporter.ULTRALYTICS:
+        return Convention(called("0..1"), "exported by Ultralytics, whose networks take 0..1", True)
+    operators = " and ".join(network.begins_with)
+    if network.scaled is not None and abs(network.scaled) < _SMALL_SCALE:
+        return Convention(
+            called("0..255"), f"the network begins with {operators}, which multiplies by {network.scaled:.3g}", True
+        )
     if network.subtracted is not None:
-        amount, operators = network.subtracted, " and ".join(network.begins_with)
+        amount = network.subtracted
+        reason = f"the network begins with {operators}, which subtracts {amount:.3g}"
         if abs(amount) > _LARGE:
-            return "0..255", f"the network begins with {operators}, which subtracts {amount:.3g}", True
+            return Convention(called("0..255"), reason, True)
         if amount > _TINY:
-            return "0..1", f"the network begins with {operators}, which subtracts {amount:.3g}", True
-    if usual in {guess.name for guess in normalisations(network.channels)}:
-        return usual, "usual for networks with such outputs", False
-    if network.layout is Layout.NHWC:
-        return "-1..1", "TensorFlow layout, for which -1..1 is usual", False
+            return Convention(called("0..1"), reason, True)
+    if called(usual):
+        return Convention(called(usual), "usual for networks with such outputs")
     if network.channels == 1:
-        return "0..1", "usual for gray images", False
-    return "ImageNet mean and deviation", "the usual choice without other evidence", False
+        return Convention(tuple(tried), "usual for gray images")
+    for family, name in _OF_FAMILY.items():
+        if family is network.family:
+            return Convention((known[name],), f"its layers are called as in Keras' {family.value}, which takes {name}")
+    framework = network.exporter
+    if framework not in _OF_EXPORTER:
+        framework = Exporter.TENSORFLOW if network.layout is Layout.NHWC else Exporter.PYTORCH
+    names = _OF_EXPORTER[framework]
+    why = f"{network.exporter.value} wrote it" if framework is network.exporter else f"{network.layout.value} layout"
+    return Convention(tuple(known[name] for name in names), f"{why}: {names[0]} is the most usual there")
 
 
 _LARGE, _TINY = 2.0, 0.02
 """What is subtracted of images in 0..255 is above the one, of images in 0..1 between both."""
+_SMALL_SCALE = 0.05
+"""Factor below which what is multiplied is 0..255: 1/255, 1/127.5, and one over a deviation of about 58."""
+_IMAGENET_NAME = "ImageNet mean and deviation"
+_OF_EXPORTER: Mapping[Exporter, tuple[str, ...]] = {
+    Exporter.PYTORCH: (f"rgb {_IMAGENET_NAME}", "rgb 0..1", "rgb -1..1"),
+    Exporter.TENSORFLOW: ("rgb -1..1", "bgr Caffe mean", "rgb 0..1", f"rgb {_IMAGENET_NAME}", "rgb Caffe mean"),
+    Exporter.CAFFE: ("bgr Caffe mean", "bgr Caffe mean, scale 0.017", "bgr -1..1", "bgr 0..255", "bgr 0..1"),
+    Exporter.PADDLE: (f"rgb {_IMAGENET_NAME}", f"bgr {_IMAGENET_NAME}", "bgr -1..1", "rgb -1..1"),
+    Exporter.YOLOV5: (f"rgb {_IMAGENET_NAME}", "rgb 0..1"),
+}
+"""What the networks of a framework take, the most usual first: torchvision and timm; Keras' modes ``tf``, ``caffe`` and
+``torch``, and TF-Slim; Caffe's model zoo; PaddleClas and PaddleOCR, which reads BGR; YOLOv5's classifiers."""
+_OF_FAMILY: Mapping[Family, str] = {
+    Family.VGG: "bgr Caffe mean",
+    Family.RESNET: "bgr Caffe mean",
+    Family.DENSENET: f"rgb {_IMAGENET_NAME}",
+    Family.RESNET_V2: "rgb -1..1",
+    Family.XCEPTION: "rgb -1..1",
+    Family.INCEPTION: "rgb -1..1",
+    Family.MOBILENET: "rgb -1..1",
+}
+"""What ``preprocess_input`` of Keras' applications does. Networks that were trained further may take another one."""

@@ -7,7 +7,7 @@ and different things of different images. Noise, or one answer for everything, g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -68,6 +68,10 @@ class Decision:
         chance: probability that the best is no better than the next, paired and one-sided; 1 if nothing was measured.
         first_class: number of the first class.
         is_tie: whether BGR is no worse than RGB beyond chance, with the same mean and scale; RGB is taken then.
+        usual: what the file alone speaks for most; None where that is not known.
+        floor: value of the best that tells nothing yet: information of answers that are hardly different, or the score
+            of answers that do not depend on the image.
+        is_agreed: whether the file speaks for the best too, among others; what labels say needs no agreement.
     """
 
     ranking: tuple[Tried, ...]
@@ -76,12 +80,28 @@ class Decision:
     chance: float
     first_class: int = 0
     is_tie: bool = False
+    usual: Normalisation | None = None
+    floor: float = 0.0
+    is_agreed: bool = True
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether the best value tells anything at all."""
+        return not self.ranking or self.ranking[0].value > self.floor
 
     @property
     def words(self) -> str:
-        """How sure it is."""
+        """How sure it is; where that is open, what the images and the file say."""
         if self.basis is Basis.CONVENTION:
             return "not measured"
+        if not self.is_informed:
+            first = self.ranking[0]
+            return (
+                f"open: of the images {first.guess} is best, but its {first.value:.3f} tells nothing (below "
+                f"{self.floor:.3f}); what the file speaks for is taken"
+            )
+        if not self.is_agreed:
+            return f"open: the images speak for it, the file for {self.usual}"
         found = "sure" if self.chance < SURE else "likely" if self.chance < LIKELY else "open"
         return f"{found} (rgb and bgr tie: rgb is taken)" if self.is_tie else found
 
@@ -99,12 +119,15 @@ def decide(
     judge: Judge,
     basis: Basis,
     mirrored: bool,
+    agreed: Collection[Normalisation] | None = None,
+    floor: float = 0.0,
 ) -> Decision:
     """Try all guesses on :data:`FEW` images, the best and the first on all.
 
     The first guess is chosen unless another is better by more than chance, which without labels is more to ask: a
-    mirror image of a letter is no letter. BGR is chosen only if it is better than RGB beyond chance. Detectors are not
-    judged this way: they are surer of what has more contrast.
+    mirror image of a letter is no letter. It is chosen too where the best value is no more than ``floor``. BGR is
+    chosen only if it is better than RGB beyond chance. Detectors are not judged this way: they are surer of what has
+    more contrast.
 
     Args:
         network: runs on float32 inputs.
@@ -114,6 +137,8 @@ def decide(
         judge: what is better.
         basis: what ``judge`` goes by.
         mirrored: whether ``judge`` needs the outputs for mirror images.
+        agreed: guesses that the file speaks for; None where that does not matter.
+        floor: value up to which the best tells nothing.
     """
 
     def tried(guess: Normalisation, count: int) -> Tried:
@@ -133,14 +158,18 @@ def decide(
     most = [found for found in ranked if found.images == ranked[0].images]
     least = LIKELY if basis is Basis.LABELS else SURE
     usual = next((found for found in most if found.guess == guesses[0]), ranked[0])
-    best = usual if usual is not ranked[0] and _chance(ranked[0], usual) >= least else ranked[0]
+    is_informed = ranked[0].value > floor
+    best = usual if not is_informed or _chance(ranked[0], usual) >= least else ranked[0]
     twin = next((found for found in most if _is_twin(found.guess, best.guess)), None)
     better, other = (best, twin) if twin is None or best.value >= twin.value else (twin, best)
-    is_tie = other is not None and _chance(better, other) >= least
+    is_tie = is_informed and other is not None and _chance(better, other) >= least
     if is_tie and twin is not None and best.guess.colour is InputType.BGR:
         best = twin
     chance = max((_chance(best, rival) for rival in most if rival is not best), default=1.0)
-    return Decision(tuple(ranked), best.guess, basis, chance, best.first_class, is_tie)
+    is_agreed = agreed is None or best.guess in agreed
+    return Decision(
+        tuple(ranked), best.guess, basis, chance, best.first_class, is_tie, guesses[0], floor, is_agreed=is_agreed
+    )
 
 
 def _is_twin(guess: Normalisation, other: Normalisation) -> bool:
@@ -189,6 +218,19 @@ def by_mirror(outputs: Sequence[Array], mirror: Sequence[Array], count: int) -> 
     return float(per_sample.mean()), per_sample, 0
 
 
+def information_floor(images: int, classes: int) -> float:
+    """Information in nats up to which mirror images tell nothing: :data:`LEAST_SHARE` of what there could be.
+
+    ``images`` different answers, or ``classes``, hold the logarithm of their number.
+    """
+    return LEAST_SHARE * float(np.log(max(min(images, classes), 2)))
+
+
+LEAST_SHARE = 1 / 3
+"""Between what trained networks share on images of their kind under the right normalisation (0.47 to 0.78:
+EfficientNet-Lite0 on 16 photographs, three networks for MNIST on 32 digits) and the most that any normalisation reaches
+where there is nothing to tell (0.24: a classifier of tumours on 8 photographs; 0.20: the networks for MNIST on 32;
+0.03: one of upside-down lines on 32; 0.001: random weights): docs/evidence/normalisation.md."""
 _FLOOR = 1e-12
 _MOST_CLASSES = 512
 """Classes that are told apart; the others count as one."""

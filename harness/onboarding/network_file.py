@@ -15,7 +15,7 @@ from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
 from harness.float_session import float_session
 from harness.onboarding.convertible import read_float_model
-from harness.onboarding.exporters import Exporter, exporter_of, read_exported
+from harness.onboarding.exporters import Exporter, Family, exporter_of, family_of, read_exported
 from harness.onboarding.fixed_inputs import inputs_of, next_steps, shape_words
 from harness.outputs import images_first
 
@@ -79,8 +79,10 @@ class NetworkFile:
         outputs: in its order, with the shapes that they have for one image.
         metadata: of the file.
         exporter: that wrote the file.
+        family: architecture that the names of its layers tell.
         begins_with: operators between the input and the first layer that learns.
-        subtracted: what a subtraction or batch normalisation right behind the input subtracts, mean over channels.
+        subtracted: what a subtraction or batch normalisation subtracts there, in units of the input; a mean.
+        scaled: factor of multiplications and divisions there, mean over channels; None where there are none.
         seconds: that one image takes in ONNX Runtime.
         remarks: what the file declares and ONNX Runtime does otherwise.
     """
@@ -95,8 +97,10 @@ class NetworkFile:
     outputs: tuple[OutputTensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     exporter: Exporter = Exporter.UNKNOWN
+    family: Family = Family.UNKNOWN
     begins_with: tuple[str, ...] = ()
     subtracted: float | None = None
+    scaled: float | None = None
     seconds: float = 0.0
     remarks: tuple[str, ...] = ()
 
@@ -184,7 +188,7 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     given = (dims[2], dims[3]) if layout is Layout.NCHW else (dims[1], dims[2])
     found, reason = _size(path, given, size, metadata)
-    begins, subtracted = _beginning(model, value.name)
+    begins, subtracted, scaled = _beginning(model, value.name)
     read = NetworkFile(
         path=path,
         input_name=value.name,
@@ -195,8 +199,10 @@ def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile
         is_dynamic=0 in dims,
         metadata=metadata,
         exporter=exporter_of(model),
+        family=family_of(model),
         begins_with=begins,
         subtracted=subtracted,
+        scaled=scaled,
     )
     return _with_outputs(read, model)
 
@@ -235,10 +241,11 @@ def _size(
     return (height or USUAL_SIDE, width or USUAL_SIDE), "the usual size: the network takes any; else give --size"
 
 
-def _beginning(model: onnx.ModelProto, name: str) -> tuple[tuple[str, ...], float | None]:
-    """Operators in front of the first layer that learns, and what they subtract, mean over channels."""
-    from onnx import numpy_helper
+def _beginning(model: onnx.ModelProto, name: str) -> tuple[tuple[str, ...], float | None, float | None]:
+    """Operators in front of the first layer that learns, what they subtract and what they multiply by.
 
+    What is subtracted is in units of the input, whatever it was multiplied by before; both are means over channels.
+    """
     constants = {entry.name: entry for entry in model.graph.initializer}
     constants |= {
         node.output[0]: attribute.t
@@ -248,19 +255,37 @@ def _beginning(model: onnx.ModelProto, name: str) -> tuple[tuple[str, ...], floa
         if attribute.name == "value"
     }
     begins: list[str] = []
-    subtracted = None
+    subtracted: float | None = None
+    scaled: float | None = None
     while True:
         users = [node for node in model.graph.node if name in node.input]
         if len(users) != 1 or users[0].op_type not in _FIRST_OPERATORS:
-            return tuple(begins), subtracted
+            return tuple(begins), subtracted, scaled
         node = users[0]
         begins.append(node.op_type)
-        place = {"Sub": 1, "BatchNormalization": 3}.get(node.op_type)
-        if place is not None and place < len(node.input) and subtracted is None:
-            tensor = constants.get(node.input[place])
-            if tensor is not None and not tensor.external_data:
-                subtracted = float(numpy_helper.to_array(tensor).mean())
+        value = _constant_of(node, name, constants)
+        if value:
+            if node.op_type in ("Mul", "Div"):
+                scaled = (scaled or 1.0) * (value if node.op_type == "Mul" else 1 / value)
+            elif subtracted is None:
+                subtracted = (-value if node.op_type == "Add" else value) / (scaled or 1.0)
         name = node.output[0]
+
+
+def _constant_of(node: onnx.NodeProto, name: str, constants: Mapping[str, onnx.TensorProto]) -> float | None:
+    """Mean of the constant that ``node`` adds to ``name``, subtracts from it, or multiplies or divides it by."""
+    from onnx import numpy_helper
+
+    place = 3 if node.op_type == "BatchNormalization" else 1
+    if node.op_type not in ("Sub", "Add", "Mul", "Div", "BatchNormalization") or place >= len(node.input):
+        return None
+    given = node.input[place]
+    if node.op_type in ("Add", "Mul") and given == name:
+        given = node.input[0]
+    tensor = constants.get(given)
+    if tensor is None or tensor.external_data or (node.input[0] != name and node.op_type in ("Sub", "Div")):
+        return None
+    return float(numpy_helper.to_array(tensor).mean())
 
 
 _LEARN = ("Conv", "ConvTranspose", "Gemm", "MatMul")

@@ -19,7 +19,7 @@ from harness.datasets.base import NO_LABEL
 from harness.datasets.mask_annotations import IGNORED, classes_in
 from harness.datasets.own_images import OwnImages, OwnImagesOptions
 from harness.metrics import Metric, Score, open_metric
-from harness.onboarding.chance import chance_level, is_at_chance
+from harness.onboarding.chance import NOTHING_FOUND, chance_level, is_at_chance
 from harness.onboarding.convertible import refuse_unconvertible
 from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.guesses import Normalisation, conventional, normalisations
@@ -34,6 +34,7 @@ from harness.onboarding.judging import (
     by_labels,
     by_mirror,
     decide,
+    information_floor,
 )
 from harness.onboarding.map_heads import text_map
 from harness.onboarding.network_file import NetworkFile, OutputTensor, Runner, read_network
@@ -143,19 +144,25 @@ def propose(
     score = score_of_float(open_metric(head.metric, head.options), targets, outputs)
     if targets is not None:
         notes = (*notes, *chance_note(head, score, targets), *numbering_note(head, score, outputs, targets))
+    if decision.basis is Basis.MIRROR and not decision.is_informed:
+        notes = (*notes, _UNTOLD)
     shown = dataset.split("calibration").images(0, min(_SHOWN, options.calibration))
     return Proposal(
         card_name(model), network, head, source, options, used, decision, reason, score, shown, tuple(notes)
     )
 
 
+_UNTOLD = (
+    "the network says much the same of all these images under every normalisation: it is taken from the file alone; "
+    "give images of the kind that the network was trained on, or labels"
+)
 TEXT_METRICS = ("edit_similarity", "word_accuracy")
 """Of networks that read text."""
 
 
 def _as_usual(network: NetworkFile, head: HeadGuess, dataset: Dataset) -> list[NDArray[np.float32]]:
     """The first calibration images under the first normalisations, what the network most likely takes among them."""
-    name, _, _ = conventional(network, head.usual)
+    name = conventional(network, head.usual).guesses[0].name
     guesses = sorted(normalisations(network.channels), key=lambda guess: guess.name != name)[:_USUAL]
     split = dataset.split("calibration")
     shown = split.images(0, min(FEW // 2, len(split)))
@@ -275,15 +282,30 @@ def _decision(
     network: NetworkFile, head: HeadGuess, dataset: Dataset, runner: Runner, first: Sequence[int] | None
 ) -> tuple[Decision, str]:
     """The normalisation, measured where outputs or labels allow it, and what the file alone says."""
-    name, reason, _ = conventional(network, head.usual)
-    guesses = sorted(normalisations(network.channels), key=lambda guess: guess.name != name)
+    said = conventional(network, head.usual)
+    rest = [guess for guess in normalisations(network.channels) if guess not in said.guesses]
     judged = _judge(head, dataset, first)
     if judged is None:
-        return Decision((), guesses[0], Basis.CONVENTION, 1.0), reason
+        return Decision((), said.guesses[0], Basis.CONVENTION, 1.0), said.reason
     judge, basis = judged
     split = dataset.split("calibration")
     images = split.images(0, min(len(split), MANY))
-    return decide(runner, network.layout, guesses, images, judge, basis, mirrored=basis is Basis.MIRROR), reason
+    if basis is Basis.LABELS:
+        floor = _score_of_chance(head, split.targets(0, len(images)))
+        agreed = None
+    else:
+        floor = information_floor(len(images), head.classes)
+        agreed = said.guesses
+        rest = [] if said.is_certain else rest
+    guesses = [*said.guesses, *rest]
+    mirrored = basis is Basis.MIRROR
+    return decide(runner, network.layout, guesses, images, judge, basis, mirrored, agreed, floor), said.reason
+
+
+def _score_of_chance(head: HeadGuess, targets: Targets) -> float:
+    """A score that answers which do not depend on the image may reach by luck."""
+    level, count = chance_level(head.metric, targets), len(targets)
+    return level + 2 * float(np.sqrt(level * (1 - level) / count)) if level > NOTHING_FOUND else level
 
 
 def _judge(head: HeadGuess, dataset: Dataset, first: Sequence[int] | None) -> tuple[Judge, Basis] | None:

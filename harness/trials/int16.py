@@ -45,6 +45,6 @@ def int16_nodes(graph: ir.Model, policy: Int16Policy) -> tuple[str, ...]:
 
 
 def _check_known(kind: str, names: Sequence[str], allowed: Sequence[str] | set[str]) -> None:
-    for name in names:
-        if name not in allowed:
-            raise unknown(kind, name, allowed)
+    wrong = [unknown(kind, name, allowed) for name in names if name not in allowed]
+    if wrong:
+        raise ConfigError("; ".join(map(str, wrong)))

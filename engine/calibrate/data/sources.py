@@ -305,7 +305,9 @@ def _list_files(folder: Path) -> tuple[Path, ...]:
     try:
         seen = [path for path in folder.iterdir() if not path.name.startswith(".")]
     except FileNotFoundError:
-        raise CalibrationDataError(f"Cal_data_dir does not exist: {folder}") from None
+        raise CalibrationDataError(
+            f"Cal_data_dir does not exist: {folder}; to make it from images: ptqlab prepare IMAGES --config CONFIG.yaml"
+        ) from None
     except NotADirectoryError:
         raise CalibrationDataError(f"Cal_data_dir is not a directory: {folder}") from None
     except OSError as error:

@@ -81,7 +81,9 @@ def _show(model: CompiledModel) -> None:
         for value in values:
             shape = "x".join(str(dim) for dim in value.shape or ())
             dtype = "" if value.dtype is None else value.dtype.numpy().name
-            say(f"model {kind} {value.name} : {shape} {dtype}")
+            spec = specs.get(str(value.name)) if kind == "input" else None
+            camera = f", converted from {spec.type_rt.value.upper()}" if spec is not None and spec.is_image else ""
+            say(f"model {kind} {value.name} : {shape} {dtype}{camera}")
     if model.removed:
         say("--------- deleted nodes -")
         for node in model.removed:

@@ -64,17 +64,25 @@ def hrt_model_exec(_: Annotated[bool, version_option("hrt_model_exec")] = False)
 @app.command("model_info")
 def model_info(model_file: ModelFile, model_name: ModelName = None) -> None:
     """Show inputs and outputs."""
+    from engine.cli.inputs import run_time_shape
     from engine.compile.pack import open_models
+    from engine.frontend.preprocess import saved_inputs
+    from engine.ir import shape_of
 
     for compiled in open_models(model_file, model_name or None):
         say(f"[model name]: {compiled.name}\n")
         graph = compiled.model.graph
+        images = {spec.name: spec for spec in saved_inputs(compiled.model) if spec.is_image}
         for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
             for index, value in enumerate(values):
+                shape, data_type = shape_of(value), "" if value.dtype is None else value.dtype.numpy().name
+                if kind == "input" and str(value.name) in images:
+                    spec = images[str(value.name)]
+                    shape, data_type = run_time_shape(shape, spec), f"{spec.type_rt.value.upper()} (uint8)"
                 say(f"{kind}[{index}]:")
                 say(f"name: {value.name}")
-                say(f"valid shape: ({','.join(str(dim) for dim in value.shape or ())})")
-                say(f"tensor type: {'' if value.dtype is None else value.dtype.numpy().name}\n")
+                say(f"valid shape: ({','.join(map(str, shape))})")
+                say(f"tensor type: {data_type}\n")
 
 
 @app.command()

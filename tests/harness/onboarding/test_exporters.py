@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from harness.onboarding.exporters import Exporter, class_names, exporter_of, read_exported
+from harness.onboarding.exporters import Exporter, Family, class_names, exporter_of, family_of, read_exported
 from harness.zoo.cards import TaskKind
 
 ULTRALYTICS = {
@@ -97,3 +97,22 @@ def test_who_wrote_a_file() -> None:
     }
     for producer, exporter in producers.items():
         assert exporter_of(model(producer)) is exporter
+
+
+@pytest.mark.parametrize(
+    ("node", "family"),
+    [
+        ("functional_1/block1_conv1_1/BiasAdd", Family.VGG),
+        ("model/conv2_block1_1_conv/Conv2D", Family.RESNET),
+        ("model/conv2_block1_preact_bn/FusedBatchNormV3", Family.RESNET_V2),
+        ("model/conv2_block1_concat/concat", Family.DENSENET),
+        ("xception/block2_sepconv1/separable_conv2d", Family.XCEPTION),
+        ("StatefulPartitionedCall/mobilenetv2_1.00_224/expanded_conv_depthwise/depthwise", Family.MOBILENET),
+        ("Conv_0", Family.UNKNOWN),
+    ],
+)
+def test_architectures_by_the_names_of_their_layers(node: str, family: Family) -> None:
+    """As tf2onnx keeps them from Keras' applications."""
+    made = model("tf2onnx")
+    made.graph.node[0].name = node
+    assert family_of(made) is family

@@ -9,7 +9,9 @@ import pytest
 
 from engine.config import InputParameters
 from engine.terms import InputType, Layout
+from harness.onboarding.exporters import Exporter, Family
 from harness.onboarding.guesses import conventional, normalisations
+from harness.onboarding.network_file import NetworkFile
 from tests.harness.onboarding.test_heads import network
 
 NETWORK = replace(network((1, 10)), size=(4, 6))
@@ -43,13 +45,36 @@ def test_all_are_different() -> None:
         (NETWORK, "ImageNet mean and deviation", False),
         (GRAY, "0..1", False),
         (replace(NETWORK, layout=Layout.NHWC), "-1..1", False),
-        (replace(NETWORK, metadata={"author": "Ultralytics"}), "0..1", True),
+        (replace(NETWORK, exporter=Exporter.ULTRALYTICS), "0..1", True),
         (replace(NETWORK, subtracted=115.0, begins_with=("Sub",)), "0..255", True),
         (replace(NETWORK, subtracted=0.45, begins_with=("BatchNormalization",)), "0..1", True),
+        (replace(NETWORK, scaled=1 / 127.5, begins_with=("Mul", "Add")), "0..255", True),
+        (replace(NETWORK, scaled=4.4, subtracted=0.45, begins_with=("Sub", "Div")), "0..1", True),
     ],
 )
-def test_what_the_file_speaks_for(target: object, name: str, is_sure: bool) -> None:
-    found, reason, sure = conventional(target)  # type: ignore[arg-type]
-    assert (found, sure) == (name, is_sure)
-    assert reason
-    assert found in {guess.name for guess in normalisations(target.channels)}  # type: ignore[attr-defined]
+def test_what_the_file_speaks_for(target: NetworkFile, name: str, is_sure: bool) -> None:
+    found = conventional(target)
+    assert (found.guesses[0].name, found.is_certain) == (name, is_sure)
+    assert found.reason
+    assert set(found.guesses) <= set(normalisations(target.channels))
+
+
+@pytest.mark.parametrize(
+    ("exporter", "family", "first", "others"),
+    [
+        (Exporter.PYTORCH, Family.UNKNOWN, "rgb ImageNet mean and deviation", {"rgb 0..1", "rgb -1..1"}),
+        (Exporter.TENSORFLOW, Family.UNKNOWN, "rgb -1..1", {"bgr Caffe mean"}),
+        (Exporter.TENSORFLOW, Family.VGG, "bgr Caffe mean", set()),
+        (Exporter.TENSORFLOW, Family.MOBILENET, "rgb -1..1", set()),
+        (Exporter.CAFFE, Family.UNKNOWN, "bgr Caffe mean", {"bgr 0..255"}),
+        (Exporter.PADDLE, Family.UNKNOWN, "rgb ImageNet mean and deviation", {"bgr -1..1"}),
+    ],
+)
+def test_what_frameworks_and_architectures_take(
+    exporter: Exporter, family: Family, first: str, others: set[str]
+) -> None:
+    found = conventional(replace(NETWORK, exporter=exporter, family=family, layout=Layout.NHWC))
+    assert str(found.guesses[0]) == first
+    assert others <= set(map(str, found.guesses))
+    assert not found.is_certain
+    assert "bgr 0..255" not in set(map(str, found.guesses)) or exporter is Exporter.CAFFE

@@ -11,7 +11,17 @@ from engine.terms import InputType, Layout
 from harness.datasets.own_images import OwnImages, OwnImagesOptions
 from harness.metrics import open_metric
 from harness.onboarding.guesses import normalisations
-from harness.onboarding.judging import Basis, Decision, by_labels, by_mirror, contrasted, decide, probabilities
+from harness.onboarding.judging import (
+    LEAST_SHARE,
+    Basis,
+    Decision,
+    by_labels,
+    by_mirror,
+    contrasted,
+    decide,
+    information_floor,
+    probabilities,
+)
 from harness.onboarding.network_file import Runner
 from tests.harness.onboarding.networks import COLOURS, SIDE, colour_classifier, digit_images, digit_network
 
@@ -127,3 +137,40 @@ def test_the_usual_one_is_chosen_unless_another_is_better_beyond_chance(tmp_path
     assert (alike.best, alike.words) == (guesses[0], "open (rgb and bgr tie: rgb is taken)")
     told = decide(runner, Layout.NCHW, guesses, pixels, judge, Basis.LABELS, mirrored=False)
     assert told.best.colour is InputType.BGR
+
+
+def nearly_one_answer(fed: np.ndarray) -> list[np.ndarray]:
+    """Four classes, of which the first is said of everything; a trace of the input's scale is left."""
+    trace = fed.mean(axis=(1, 2, 3), keepdims=False)[:, np.newaxis] * np.array([[0, 1e-4, -1e-4, 5e-5]])
+    return [np.array([[9.0, 0, 0, 0]]) + trace]
+
+
+def test_a_lead_without_information_is_not_sure() -> None:
+    """A lead of thousandths of a nat was "bgr 0..255: sure" on 8 photographs that all are no tumours."""
+    pixels, _ = images(32)
+    guesses = sorted(normalisations(3), key=lambda guess: str(guess) != "bgr Caffe mean")
+    floor = information_floor(32, 4)
+    found = decide(nearly_one_answer, Layout.NHWC, guesses, pixels, by_mirror, Basis.MIRROR, True, guesses[:1], floor)
+    assert found.ranking[0].value < floor
+    assert str(found.best) == "bgr Caffe mean"
+    first = found.ranking[0]
+    assert found.words.startswith(f"open: of the images {first.guess} is best, but its {first.value:.3f} tells nothing")
+    assert not found.is_informed
+
+
+def test_images_that_contradict_the_file_leave_it_open(tmp_path: Path) -> None:
+    runner = Runner(colour_classifier(tmp_path / "net.onnx"), "image")
+    pixels, labels = images()
+    guesses = normalisations(3)
+    judge = by_labels(open_metric("top1"), {0: labels})
+    assert decide(runner, Layout.NCHW, guesses, pixels, judge, Basis.LABELS, False).is_agreed
+    other = [guess for guess in guesses if guess.colour is InputType.BGR]
+    found = decide(runner, Layout.NCHW, [*other, *guesses[:6]], pixels, judge, Basis.MIRROR, False, other)
+    assert (found.best.colour, found.is_agreed) == (InputType.RGB, False)
+    assert found.words == f"open: the images speak for it, the file for {other[0]}"
+
+
+def test_the_level_of_information() -> None:
+    """A third of what the images, or the classes, could hold."""
+    assert information_floor(32, 1000) == pytest.approx(LEAST_SHARE * np.log(32))
+    assert information_floor(32, 2) == pytest.approx(LEAST_SHARE * np.log(2))

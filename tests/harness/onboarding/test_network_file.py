@@ -11,6 +11,7 @@ from onnx import helper
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
+from harness.onboarding.guesses import conventional
 from harness.onboarding.network_file import Runner, read_network
 from tests.harness.onboarding.networks import colour_classifier, save_network
 
@@ -83,6 +84,22 @@ def test_what_the_network_begins_with(tmp_path: Path) -> None:
     )
     assert network.begins_with == ("Sub", "Mul")
     assert network.subtracted == pytest.approx(115)
+    assert network.scaled == pytest.approx(0.01)
+
+
+def test_what_is_subtracted_is_in_units_of_the_input(tmp_path: Path) -> None:
+    """Keras' EfficientNet and MobileNetV3 take 0..255, and bring them to 0..1 or -1..1 themselves."""
+    tail = helper.make_node("ReduceMean", ["centred"], ["scores"], axes=[2, 3], keepdims=0)
+    scale = helper.make_node("Mul", ["factor", "image"], ["scaled"])
+    for operator, amount in (("Sub", 0.449), ("Add", -0.449)):
+        nodes = [scale, helper.make_node(operator, ["scaled", "mean"], ["centred"]), tail]
+        path = save_network(
+            tmp_path / f"{operator}.onnx", nodes, {"scores": [1, 3]}, [1, 3, 8, 8], mean=[amount], factor=[1 / 255]
+        )
+        network = read_network(path)
+        assert network.subtracted == pytest.approx(114.5, abs=0.1)
+        assert network.scaled == pytest.approx(1 / 255)
+        assert conventional(network).guesses[0].name == "0..255"
 
 
 def test_files_that_are_no_models(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 from engine.cli.vendor import hrt_model_exec
 from engine.compile import load_bin
+from engine.config import InputSpec
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed
+from engine.terms import InputType, Layout
 from tests.engine.cli.vendor.board import run
 
 
@@ -69,10 +71,17 @@ def test_frames_are_compared_and_cores_have_no_effect(folder: Path) -> None:
     assert "--core_id has no effect" in shown
 
 
-def test_model_info(folder: Path) -> None:
+def test_model_info(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image input is what the camera delivers, not the integers that the network computes with."""
     shown = run(hrt_model_exec.app, "model_info", "--model_file", "image.bin")
     assert "[model name]: image" in shown
-    assert "valid shape" in shown
+    assert "valid shape: (1,3,32,32)\ntensor type: int8\n" in shown
+    spec = InputSpec(
+        name="data", type_train=InputType.RGB, layout_train=Layout.NCHW, type_rt=InputType.NV12, layout_rt=Layout.NHWC
+    )
+    monkeypatch.setattr("engine.frontend.preprocess.saved_inputs", lambda _: (spec,))
+    shown = run(hrt_model_exec.app, "model_info", "--model_file", "image.bin")
+    assert "name: data\nvalid shape: (1,48,32)\ntensor type: NV12 (uint8)\n" in shown
 
 
 def test_mistakes(folder: Path) -> None:
