@@ -70,6 +70,18 @@ def _with_data_at(folder: Path, location: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("suffix", "text"), [(".bin", "hrt_model_exec and hb_model_info"), (".pt", "torch.onnx.export")]
+)
+def test_files_of_other_tools_are_called_what_they_are(suffix: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / f"net{suffix}"
+    path.write_bytes(b"\x03\x02 no model")
+    with pytest.raises(ModelError) as told:
+        load_model(path)
+    assert text in str(told.value)
+    assert "Wire format" not in str(told.value)
+
+
 def test_data_outside_the_models_folder_are_refused(tmp_path: Path) -> None:
     path = _with_data_at(tmp_path, "../weights.bin")
     with pytest.raises(ModelError, match=r"tensor 'w': its data '../weights.bin' lie outside the model's folder"):

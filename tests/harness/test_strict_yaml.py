@@ -74,3 +74,13 @@ def test_unknown_name_suggests_the_nearest() -> None:
         "unknown metric 'topl'; did you mean 'top1'? Allowed: miou, top1"
     )
     assert str(unknown("metric", "zzz", [])) == "unknown metric 'zzz'. Allowed: none"
+
+
+def test_of_many_names_the_nearest_are_listed() -> None:
+    """A network of 170 nodes printed 170 names around the one that was meant."""
+    names = [f"Conv_{index}" for index in range(170)]
+    text = str(unknown("int16 node", "Conv_12x", names))
+    assert "did you mean 'Conv_12" in text
+    assert text.endswith(" and 165 others")
+    assert text.count("Conv_") == 1 + 1 + 5
+    assert "Allowed: none" in str(unknown("node", "x", []))

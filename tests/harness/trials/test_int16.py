@@ -35,6 +35,7 @@ def test_nodes_of_a_policy(kind: Int16Kind, names: tuple[str, ...], expected: tu
     ("policy", "message"),
     [
         (Int16Policy(kind=Int16Kind.NODES, names=("a", "d")), "unknown int16 node 'd'.* Allowed: a, b, c"),
+        (Int16Policy(kind=Int16Kind.NODES, names=("d", "a", "e")), "unknown int16 node 'd'.*; unknown int16 node 'e'"),
         (Int16Policy(kind=Int16Kind.TYPES, names=("Conv", "Rellu")), "unknown int16 operator type 'Rellu'.*'Relu'"),
         (Int16Policy(kind=Int16Kind.TOP_K, count=3), "int16.top_3: its nodes have not been selected yet"),
     ],

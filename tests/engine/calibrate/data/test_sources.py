@@ -160,7 +160,7 @@ def folder_with(tmp_path: Path, name: str, content: bytes) -> Path:
 
 
 def test_missing_and_empty_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationDataError, match=r"Cal_data_dir does not exist: .*absent"):
+    with pytest.raises(CalibrationDataError, match=r"Cal_data_dir does not exist: .*absent; .*ptqlab prepare"):
         open_folders(model(), [MAP], [tmp_path / "absent"])
     with pytest.raises(CalibrationDataError, match=r"is empty, please check calibration pics$"):
         open_folders(model(), [MAP], [tmp_path])
