@@ -51,8 +51,8 @@ from harness.backends.stages.compared import run_compared
 from harness.backends.stages.score import fidelity_of, paired_accuracy
 from harness.backends.stages.simulate import integer_feed
 from harness.datasets import Samples, one_by_one
+from harness.metrics.resampling import sides
 from harness.trials.comparison import FidelityMeter
-from harness.trials.halves import selection_samples
 from harness.zoo.cards import ModelCard, evaluation_images, load_card
 from harness.zoo.float_baseline import float_outputs
 from tests.card_images import fed, trained
@@ -200,7 +200,7 @@ class Subject:
     def halves(self, run: Run) -> list[str]:
         """Mean cosine on the half of the images that settings are chosen on; the figures on the other half."""
         outputs, _ = run_compared(run, self._split, self.count, self._floats)
-        chosen_on = selection_samples(self.count)
+        chosen_on = sides(self.count)[0]
         first, second = (self._row(outputs, np.flatnonzero(part).tolist()) for part in (chosen_on, ~chosen_on))
         return [first[2], *second]
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.terms import CalibrationType, March
+from harness.metrics import Score
 from harness.strict_yaml import parse
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.suites.suite import Suite
-from harness.trials.figures import Accuracy, Fidelity, Footprint, HalfScore, TrialNode, delta_stderr
-from harness.trials.halves import selection_samples
+from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import Outcome, TrialResult, TrialSpec
 
@@ -99,23 +99,18 @@ def outcome_of(spec: TrialSpec) -> Outcome:
         footprint=Footprint(latency_ms=latency, cpu_ms=0.2, ddr_mb=4.0, cpu_nodes=2, subgraphs=1),
         seconds={"quantize": 0.1, "simulate": 0.5},
     )
-    return Outcome(result, _nodes(random), {"per_sample": hits, "per_sample_cosine": np.full(SAMPLES, cosine)})
+    scores = {"per_sample": hits, "float_per_sample": floats, "per_sample_cosine": np.full(SAMPLES, cosine)}
+    return Outcome(result, _nodes(random), scores)
 
 
 def _accuracy(hits: np.ndarray, floats: np.ndarray) -> Accuracy:
-    chosen = selection_samples(SAMPLES)
     value = float(hits.mean())
-    first, second = (
-        HalfScore(float_value=float(floats[part].mean()), value=float(hits[part].mean())) for part in (chosen, ~chosen)
-    )
     return Accuracy(
         metric="top1",
         float_value=float(floats.mean()),
         value=value,
         stderr=float(np.sqrt(value * (1 - value) / SAMPLES)),
-        delta_stderr=delta_stderr(hits, floats),
-        selection=first,
-        test=second,
+        delta_stderr=Score.mean(hits - floats).stderr,
     )
 
 

@@ -30,7 +30,7 @@ def main(folder: Path) -> Sweep:
         print(f"{result.spec.id:60s} {result.accuracy.value:.4f}  cosine {result.fidelity.cosine:.6f}")
     names = {result.spec.key: result.spec.id for result in sweep.results}
     for choice in sweep.summary.choices:
-        print(f"best on one half of the samples: {names[choice.best]}")
+        print(f"best: {names[choice.best] if choice.best else 'nothing passes the gates'}")
     return sweep
 
 

@@ -179,7 +179,7 @@ def run_suite(
         checks = recheck(tonights(reused, recheck_nights, date.today().toordinal()), plan)
         judgement = references.judge(suite, results, store, specs).with_checks(checks)
         judgement = judgement.with_checks(float_checks(results, origin.models))
-        choices = choose(results, store, suite.gates.significance)
+        choices = choose(results, store, suite.gates, judgement.verdicts)
         ships = ship_trials(suite, results, choices, plan.bench, origin.models, tell) if suite.ship else ()
         judgement = judgement.with_checks(ship_checks(ships, accepted, "last night" if night else "the baseline"))
         summary = _summary(suite, specs, results, tally, origin, judgement, recorder).model_copy(
@@ -187,7 +187,7 @@ def run_suite(
                 "asked": asked,
                 "seconds": time.perf_counter() - started,
                 "rechecked": len(checks),
-                "choices": choices,
+                "choices": choose(results, store, suite.gates, judgement.verdicts),
                 "ships": ships,
             }
         )
@@ -325,7 +325,8 @@ def judged_anew(sweep: Sweep, references: References, workdir: Path) -> Sweep:
     judgement = judgement.with_checks(float_checks(sweep.results, sweep.summary.origin.models))
     baseline = load_baseline(references.baseline, sweep.summary.suite) if references.baseline else None
     judgement = judgement.with_checks(ship_checks(sweep.summary.ships, baseline))
-    judged = replace(sweep, summary=sweep.summary.model_copy(update={"judgement": judgement}))
+    choices = choose(sweep.results, store, sweep.summary.suite.gates, judgement.verdicts)
+    judged = replace(sweep, summary=sweep.summary.model_copy(update={"judgement": judgement, "choices": choices}))
     judged = explained(judged, baseline, store)
     write_sweep(judged, workdir)
     return judged
@@ -382,9 +383,9 @@ class _Tally:
 
 
 def best_settings(sweep: Sweep) -> list[str]:
-    """The setting that is chosen for every model and march, in words."""
+    """The setting that is recommended for every model and march that has one, in words."""
     named = {result.spec.key: result.spec.id for result in sweep.results}
-    return [named[choice.best] for choice in sweep.summary.choices]
+    return [named[choice.best] for choice in sweep.summary.choices if choice.best is not None]
 
 
 def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir: Path, reused: set[str]) -> str | None:

@@ -17,7 +17,8 @@ from pydantic import Field, ValidationError, model_validator
 from engine.errors import ConfigError
 from engine.ir import write_atomically
 from harness import paths
-from harness.gates.made import Made, made_of
+from harness.gates.made import Made, Resampled, made_of
+from harness.metrics.resampling import RESAMPLES
 from harness.shipping.record import SHIP, load_shipped
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Gates, Suite, Tolerances
@@ -144,6 +145,8 @@ class BaselineTrial(StrictModel):
         data: digest of the data set; other data cannot be paired.
         figures: by name.
         scores: per evaluation sample.
+        resampled: the metric on the shared draws, where it is no mean of ``scores``; None also in files of versions
+            that did not keep it, whose scores are of another kind.
         made: how it came about; None in files of versions that did not keep it.
         expected_failure: instead of figures.
         shipped: what was built of it; None where the suite builds nothing.
@@ -152,6 +155,7 @@ class BaselineTrial(StrictModel):
     data: str = ""
     figures: Mapping[str, Reference] = Field(default_factory=dict)
     scores: Scores | None = None
+    resampled: Resampled | None = None
     made: Made | None = None
     expected_failure: ExpectedFailure | None = None
     shipped: AcceptedShip | None = None
@@ -307,9 +311,15 @@ def _accepted(
             spread=spreads.get(name, 0.0),
             reason=chosen.reason if chosen else "",
         )
-    scores = store.predictions(result.spec.key)["per_sample"]
-    made = made_of(result, store)
-    return BaselineTrial(data=result.spec.data, figures=figures, scores=Scores.of(scores), made=made)
+    predictions = store.predictions(result.spec.key)
+    values = predictions.get("resampled")
+    return BaselineTrial(
+        data=result.spec.data,
+        figures=figures,
+        scores=Scores.of(predictions["per_sample"]),
+        resampled=None if values is None else Resampled.of(values[:RESAMPLES]),
+        made=made_of(result, store),
+    )
 
 
 def _accepted_ship(result: TrialResult, store: TrialStore) -> AcceptedShip | None:

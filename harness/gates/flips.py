@@ -75,7 +75,8 @@ class Flips(StrictModel):
 def flips_of(
     result: TrialResult, accepted: BaselineTrial, predictions: dict[str, NDArray[Any]], labels: NDArray[np.int64] | None
 ) -> Flips | None:
-    """Which images have another result than in the baseline; None if the images differ or are unknown.
+    """Which images have another result than in the baseline; None if the images differ or are unknown, or their scores
+    are of another kind.
 
     Args:
         result: of the trial now.
@@ -86,6 +87,8 @@ def flips_of(
     scores = predictions.get("per_sample")
     if accepted.scores is None or scores is None or not _same_images(result, accepted):
         return None
+    if (accepted.resampled is None) != ("resampled" not in predictions):
+        return None  # scores of an older version
     before = accepted.scores.array()
     if before.shape != scores.shape:
         return None

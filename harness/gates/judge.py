@@ -8,14 +8,14 @@ change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from harness.gates.baseline import ACCURACY, Baseline, BaselineTrial, ExpectedFailure, Reference, gated
-from harness.gates.paired import paired_p_value
+from harness.gates.paired import Evidence, p_ahead
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.suites.suite import Gates
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
@@ -108,7 +108,7 @@ def judge(
     if expected is not None:
         text = f"expected to fail ({expected.reason}), but has figures"
         return TrialVerdict(spec.id, (Check("trial", Verdict.IMPROVEMENT, text),))
-    checks = _floor(result, gates)
+    checks = [floor.check for floor in floors(result, gates)]
     if baseline is None:
         return TrialVerdict(
             spec.id, (*checks, Check("baseline", Verdict.NO_GATE, "there is no baseline to compare with"))
@@ -133,25 +133,47 @@ def _judge_failure(result: TrialResult, expected: ExpectedFailure | None, today:
     return Check("trial", Verdict.PASS, f"fails as expected until {expected.until}: {expected.reason}")
 
 
-def _floor(result: TrialResult, gates: Gates) -> list[Check]:
-    """What the suite asks of every trial, whatever its baseline: accuracy as a share of the float model's (of an
-    error, the float model's as a share of it), agreement, and the least mean cosine of any output or part."""
-    checks, fidelity = [], result.fidelity
+@dataclass(frozen=True)
+class Floor:
+    """What the suite asks of every trial, whatever its baseline.
+
+    Attributes:
+        name: of the figure.
+        value: of the trial.
+        least: the floor.
+        what: behind the value, in words.
+    """
+
+    name: str
+    value: float
+    least: float
+    what: str = ""
+
+    @property
+    def share(self) -> float:
+        """``value`` as a share of the floor; below 1 it fails."""
+        return self.value / self.least
+
+    @property
+    def check(self) -> Check:
+        """As part of a verdict."""
+        verdict = Verdict.PASS if self.value >= self.least else Verdict.REGRESSION
+        return Check(self.name, verdict, f"{self.value:.4f}{self.what}, the suite's floor is {self.least:g}")
+
+
+def floors(result: TrialResult, gates: Gates) -> list[Floor]:
+    """Accuracy as a share of the float model's (of an error, the float model's as a share of it), agreement, and the
+    least mean cosine of any output or part, where ``gates`` has a floor for them.
+    """
+    found, fidelity = [], result.fidelity
     if gates.min_ratio is not None and result.accuracy is not None:
-        ratio = result.accuracy.goodness
-        checks.append(_floor_check("accuracy.ratio", ratio, gates.min_ratio, " of float's"))
+        found.append(Floor("accuracy.ratio", result.accuracy.goodness, gates.min_ratio, " of float's"))
     if gates.min_agreement is not None and fidelity is not None and fidelity.agreement is not None:
-        checks.append(_floor_check("agreement", fidelity.agreement, gates.min_agreement))
+        found.append(Floor("agreement", fidelity.agreement, gates.min_agreement))
     if gates.min_cosine is not None and fidelity is not None:
-        found = fidelity.parts or {"output": fidelity.cosine}
-        worst = min(found, key=lambda name: found[name])
-        checks.append(_floor_check("cosine", found[worst], gates.min_cosine, f" of {worst}"))
-    return checks
-
-
-def _floor_check(name: str, value: float, least: float, what: str = "") -> Check:
-    verdict = Verdict.PASS if value >= least else Verdict.REGRESSION
-    return Check(name, verdict, f"{value:.4f}{what}, the suite's floor is {least:g}")
+        name, value = fidelity.lowest_cosine
+        found.append(Floor("cosine", value, gates.min_cosine, f" of {name}"))
+    return found
 
 
 def _judge_figure(name: str, direction: int, value: float | None, reference: Reference | None, gates: Gates) -> Check:
@@ -171,26 +193,21 @@ def _judge_accuracy(
     reference, accuracy = accepted.figures.get(ACCURACY), result.accuracy
     if reference is None or accuracy is None:
         return Check(ACCURACY, Verdict.MISSING, "not in the baseline")
-    direction = 1 if accuracy.higher_is_better else -1
-    difference = (accuracy.value - reference.value) * direction
+    difference = (accuracy.value - reference.value) * accuracy.direction
     text = f"{accuracy.value:.4f}, baseline {reference}"
-    scores = predictions.get("per_sample")
-    if _can_pair(result.spec, accepted, scores) and accepted.scores is not None and scores is not None:
-        p = paired_p_value((scores - accepted.scores.array()) * direction * np.sign(difference))
+    now, before = Evidence.of(result, predictions), Evidence.of_accepted(accepted, result)
+    if now is not None and before is not None and now.pairs_with(before):
+        ahead, behind = (now, before) if difference > 0 else (before, now)
+        p = float(p_ahead(ahead, [behind])[0])
         beyond = abs(difference) > reference.allowed(gates) + 1e-9 and p < gates.significance
         text += f"; paired test p = {p:.3g}, significant below {gates.significance:g}"
     else:
         allowed = reference.allowed(gates) + gates.stderrs * accuracy.stderr
         beyond = abs(difference) > allowed
-        text += (
-            f"; different evaluation data: {gates.stderrs:g} standard errors are {gates.stderrs * accuracy.stderr:.4f}"
-        )
+        is_older = before is not None and now is not None and len(now.per_sample) == len(before.per_sample)
+        why = "scores of an older version, accept them again" if is_older else "different evaluation data"
+        text += f"; {why}: {gates.stderrs:g} standard errors are {gates.stderrs * accuracy.stderr:.4f}"
     return Check(ACCURACY, _by_sign(difference) if beyond else Verdict.PASS, text)
-
-
-def _can_pair(spec: TrialSpec, accepted: BaselineTrial, scores: NDArray[Any] | None) -> bool:
-    same_count = accepted.scores is not None and scores is not None and accepted.scores.count == len(scores)
-    return same_count and accepted.data == spec.data
 
 
 def _by_sign(difference: float) -> Verdict:

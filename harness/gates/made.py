@@ -75,12 +75,12 @@ MOST_ANSWERS = 10_000_000
 """Images of one trial that a baseline has answers of: 40 MB of classes."""
 
 
-class Answers(StrictModel):
-    """The class that a model gave each image, packed: base64 of zlib of little-endian int32.
+class _Packed(StrictModel):
+    """Numbers of four bytes, packed: base64 of zlib, little-endian.
 
     Attributes:
-        count: number of images.
-        packed: the classes.
+        count: how many.
+        packed: the numbers.
     """
 
     count: int = Field(ge=0, le=MOST_ANSWERS)
@@ -96,18 +96,39 @@ class Answers(StrictModel):
             raise ValueError(f"packed: holds {found} bytes, expected {4 * self.count}")
         return self
 
+    def _bytes(self) -> bytes:
+        """The unpacked numbers, at most one byte more than they should take: a baseline may come from anyone."""
+        return zlib.decompressobj().decompress(base64.b64decode(self.packed), 4 * self.count + 1)
+
+
+def _packed(numbers: NDArray[Any]) -> str:
+    return base64.b64encode(zlib.compress(numbers.tobytes())).decode()
+
+
+class Answers(_Packed):
+    """The class that a model gave each image, int32."""
+
     @classmethod
     def of(cls, classes: NDArray[np.int64]) -> Answers:
         """``classes``, shape (images,)."""
-        return cls(count=len(classes), packed=base64.b64encode(zlib.compress(classes.astype("<i4").tobytes())).decode())
+        return cls(count=len(classes), packed=_packed(classes.astype("<i4")))
 
     def array(self) -> NDArray[np.int64]:
         """int64, shape (images,)."""
         return np.frombuffer(self._bytes(), "<i4").astype(np.int64)
 
-    def _bytes(self) -> bytes:
-        """The unpacked classes, at most one byte more than they should take: a baseline may come from anyone."""
-        return zlib.decompressobj().decompress(base64.b64decode(self.packed), 4 * self.count + 1)
+
+class Resampled(_Packed):
+    """The metric on the draws that all models share (:mod:`harness.metrics.resampling`), float32."""
+
+    @classmethod
+    def of(cls, values: NDArray[np.float32]) -> Resampled:
+        """``values``, shape (draws,)."""
+        return cls(count=len(values), packed=_packed(values.astype("<f4")))
+
+    def array(self) -> NDArray[np.float64]:
+        """float64, shape (draws,)."""
+        return np.frombuffer(self._bytes(), "<f4").astype(np.float64)
 
 
 class Made(StrictModel):

@@ -15,7 +15,7 @@ from engine.errors import ConfigError
 from engine.ir import write_atomically
 from engine.sealed import sealed, unsealed
 from harness.gates.baseline import ACCURACY, Baseline
-from harness.gates.paired import paired_p_value
+from harness.gates.paired import Evidence, p_ahead
 from harness.gates.verdicts import Verdict
 from harness.strict_yaml import StrictModel
 from harness.trials.trial import TrialResult
@@ -73,12 +73,9 @@ def trial_night(
     scores = np.asarray(predictions.get("per_sample", ()), np.float64)
     figures = {name: value for name, value in result.metrics().items() if name in WATCHED}
     accepted = anchor.trials.get(result.spec.id) if anchor is not None else None
-    p = None
-    if accepted is not None and accepted.scores is not None and accepted.data == result.spec.data:
-        before = accepted.scores.array()
-        if before.shape == scores.shape:
-            direction = 1 if result.accuracy is None or result.accuracy.higher_is_better else -1
-            p = paired_p_value((before - scores) * direction)
+    before = None if accepted is None else Evidence.of_accepted(accepted, result)
+    now = Evidence.of(result, predictions)
+    p = float(p_ahead(before, [now])[0]) if before is not None and now is not None and before.pairs_with(now) else None
     return TrialNight(figures=figures, predictions=hashlib.sha256(scores.tobytes()).hexdigest()[:16], p=p)
 
 

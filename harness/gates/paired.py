@@ -1,12 +1,18 @@
-"""Tests on paired predictions: the same samples, before and after; one pair of models or many against one."""
+"""Tests on the same images, before and after: the metric of one model against that of another, or of many."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.gates.baseline import SCORE_DIGITS
+from harness.gates.baseline import ACCURACY, SCORE_DIGITS, BaselineTrial
+from harness.metrics.resampling import draws_of, sides, sides_of, spread
 from harness.trials.figures import Z95
+from harness.trials.trial import TrialResult
 
 _PERMUTATIONS = 10_000
 _AT_ONCE = 1_000
@@ -15,11 +21,144 @@ _AT_ONCE = 1_000
 _SEED = 0
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a model's metric on the images of a split; larger is better, of an error the sign is changed.
+
+    Attributes:
+        value: the metric; where it is the mean of ``per_sample``, that.
+        per_sample: float64, shape (images,): score of each image.
+        resampled: the metric on the shared resamples (:mod:`harness.metrics.resampling`), float64, shape (rows,); None
+            where it is the mean of ``per_sample``. At least the draws are there.
+        informative: images that hold something to find.
+    """
+
+    value: float
+    per_sample: NDArray[np.float64]
+    resampled: NDArray[np.float64] | None
+    informative: int
+
+    @classmethod
+    def of(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> Evidence | None:
+        """Of the quantised model of a trial; None where its scores are not kept."""
+        scores, accuracy = predictions.get("per_sample"), result.accuracy
+        if scores is None or accuracy is None:
+            return None
+        return cls._signed(
+            accuracy.value, scores, predictions.get("resampled"), accuracy.informative, accuracy.direction
+        )
+
+    @classmethod
+    def of_float(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> Evidence | None:
+        """Of the float model of a trial, likewise."""
+        scores, accuracy = predictions.get("float_per_sample"), result.accuracy
+        if scores is None or accuracy is None:
+            return None
+        values = predictions.get("float_resampled")
+        return cls._signed(accuracy.float_value, scores, values, accuracy.informative, accuracy.direction)
+
+    @classmethod
+    def of_accepted(cls, accepted: BaselineTrial, result: TrialResult) -> Evidence | None:
+        """Of what a baseline keeps of the trial of ``result``; None where it was scored on other images."""
+        reference, accuracy = accepted.figures.get(ACCURACY), result.accuracy
+        if accepted.scores is None or reference is None or accuracy is None or accepted.data != result.spec.data:
+            return None
+        values = None if accepted.resampled is None else accepted.resampled.array()
+        return cls._signed(reference.value, accepted.scores.array(), values, accuracy.informative, accuracy.direction)
+
+    @classmethod
+    def _signed(
+        cls,
+        value: float,
+        scores: NDArray[Any],
+        resampled: NDArray[Any] | None,
+        informative: int | None,
+        direction: int,
+    ) -> Evidence:
+        values = None if resampled is None else direction * resampled.astype(np.float64)
+        signed = direction * scores.astype(np.float64)
+        value = float(signed.mean()) if values is None else direction * value
+        return cls(value, signed, values, len(scores) if informative is None else informative)
+
+    def pairs_with(self, other: Evidence) -> bool:
+        """Whether both are of as many images and of one kind; scores of older versions are of another kind."""
+        return len(self.per_sample) == len(other.per_sample) and (self.resampled is None) == (other.resampled is None)
+
+    def changed_from(self, before: Evidence) -> tuple[int, int]:
+        """How many images score better, and how many worse, than in ``before``."""
+        differences = self.per_sample - before.per_sample
+        return int((differences > 0).sum()), int((differences < 0).sum())
+
+    def on_sides(self) -> NDArray[np.float64]:
+        """The metric on the sides of all splits, shape (sides,); NaN where it is not defined."""
+        if self.resampled is not None:
+            return sides_of(self.resampled)
+        chosen = sides(len(self.per_sample))
+        return np.asarray(chosen @ self.per_sample / np.maximum(chosen.sum(axis=1), 1), np.float64)
+
+
+def p_ahead(first: Evidence, others: Sequence[Evidence]) -> NDArray[np.float64]:
+    """Probability of so great a lead of ``first`` over each of ``others`` if both were equally good, shape (others,).
+
+    One-sided. Of a mean of scores per image :func:`paired_p_values`. Of any other metric from its paired bootstrap: the
+    lead in units of its standard error, by Student's t for the images that hold something to find, and no less than
+    if all of these had decided alike by chance.
+    """
+    if not others:
+        return np.ones(0)
+    if first.resampled is None:
+        return paired_p_values(first.per_sample - np.stack([other.per_sample for other in others]))
+    from scipy.stats import t  # slow to import
+
+    leads = np.array([first.value - other.value for other in others])
+    errors = np.array([error_of_lead(first, other) for other in others])
+    found = np.where(leads > _NO_LEAD, 0.0, 1.0)
+    known = errors > 0
+    found[known] = t.sf(leads[known] / errors[known], max(1, first.informative - 1))
+    return np.asarray(np.clip(found, 0.5 ** max(1, first.informative), 1.0), np.float64)
+
+
+_NO_LEAD = 1e-9
+"""Figures are kept with nine digits: less is no difference."""
+
+
+def p_apart(first: Evidence, others: Sequence[Evidence]) -> NDArray[np.float64]:
+    """Probability of so great a difference, in either direction, from each of ``others``, shape (others,)."""
+    ahead, behind = p_ahead(first, others), _p_behind(first, others)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(ahead, behind)), np.float64)
+
+
+def _p_behind(first: Evidence, others: Sequence[Evidence]) -> NDArray[np.float64]:
+    if first.resampled is not None or not others:
+        return np.array([p_ahead(other, [first])[0] for other in others])
+    return paired_p_values(np.stack([other.per_sample for other in others]) - first.per_sample)
+
+
+def error_of_lead(first: Evidence, other: Evidence) -> float:
+    """Standard error of ``first.value - other.value`` for other images, from the paired bootstrap or of the mean."""
+    if first.resampled is not None and other.resampled is not None:
+        return spread(draws_of(first.resampled) - draws_of(other.resampled))
+    return _error_of_mean(first.per_sample - other.per_sample)
+
+
+def interval_of_lead(first: Evidence, other: Evidence) -> tuple[float, float]:
+    """The 95 % confidence interval of ``first.value - other.value``: 1.96 standard errors around it.
+
+    Of scores 0 and 1 that is Wald's interval for the difference of two paired proportions.
+    """
+    lead, error = first.value - other.value, error_of_lead(first, other)
+    return lead - Z95 * error, lead + Z95 * error
+
+
+def _error_of_mean(differences: NDArray[np.float64]) -> float:
+    return float(differences.std(ddof=1)) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
+
+
 def paired_p_value(differences: NDArray[np.float64]) -> float:
     """Probability of a mean at least this great if every difference might as well have had the other sign.
 
     One-sided. Exact (McNemar, binomial) where all differences other than 0 are equally large; else from 10,000 random
-    sign changes, the same ones every time.
+    sign changes, the same ones every time, or by Hoeffding's bound where that is less.
 
     Args:
         differences: per sample, shape (samples,).
@@ -46,7 +185,7 @@ def paired_p_values(differences: NDArray[np.float64]) -> NDArray[np.float64]:
         p[exact] = binom.sf((changed[exact] > 0).sum(axis=1) - 1, counts[exact], 0.5)
     others = np.flatnonzero(~alike & (counts > 0))
     if len(others):
-        p[others] = _by_sign_changes(changed[others])
+        p[others] = np.minimum(_by_sign_changes(changed[others]), _hoeffding(changed[others]))
     return p
 
 
@@ -61,14 +200,10 @@ def _by_sign_changes(changed: NDArray[np.float64]) -> NDArray[np.float64]:
     return (1.0 + reached) / (_PERMUTATIONS + 1)
 
 
-def paired_interval(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """The 95 % confidence interval of the mean of ``differences``: 1.96 standard errors around it.
+def _hoeffding(changed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``exp(-sum^2 / (2 sum of squares))``, shape (rows,): no share of sign changes is greater (Hoeffding 1963).
 
-    Of scores 0 and 1 that is Wald's interval for the difference of two paired proportions.
-
-    Args:
-        differences: per sample, shape (samples,), at least one.
+    Below what so few random ones can show, it keeps corrections for many settings from hiding clear differences.
     """
-    mean = float(differences.mean())
-    error = float(differences.std(ddof=1)) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
-    return mean - Z95 * error, mean + Z95 * error
+    sums = np.maximum(changed.sum(axis=1), 0.0)
+    return np.asarray(np.exp(-(sums**2) / (2 * np.square(changed).sum(axis=1))), np.float64)

@@ -1,9 +1,9 @@
-"""What a metric is, and the resampling behind standard errors."""
+"""What a metric is, and what it gives."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from engine.errors import InferenceError
 from harness.datasets import SceneTarget, Targets
+from harness.metrics.resampling import Statistic, draws_of, resampled, spread
 from harness.strict_yaml import StrictModel
 
 Array = NDArray[Any]
-
-_RESAMPLES = 200
-_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -27,13 +25,35 @@ class Score:
     Attributes:
         value: the metric, 0..1.
         stderr: standard error of ``value`` for another sample of as many images.
-        per_sample: float64, shape (images,), 0..1: quality of each image's output alone, in the order of the split;
-            what paired tests of two models compare.
+        per_sample: float64, shape (images,), 0..1: quality of each image's output alone, in the order of the split; 1
+            where there is nothing to find and nothing was found.
+        resampled: ``value`` on the resamples that all models share (:func:`harness.metrics.resampling.weightings`),
+            float64, shape (rows,), NaN where it is not defined; None where ``value`` is the mean of ``per_sample``.
+        informative: bool, shape (images,): which images hold something to find by the targets; None where all do.
     """
 
     value: float
     stderr: float
     per_sample: NDArray[np.float64]
+    resampled: NDArray[np.float64] | None = None
+    informative: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def mean(cls, per_sample: NDArray[np.float64], informative: NDArray[np.bool_] | None = None) -> Score:
+        """The mean of ``per_sample``, with the standard error of a mean."""
+        count = len(per_sample)
+        error = float(per_sample.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+        return cls(float(per_sample.mean()), error, per_sample, informative=informative)
+
+    @classmethod
+    def of(
+        cls, statistic: Statistic, per_sample: NDArray[np.float64], informative: NDArray[np.bool_] | None = None
+    ) -> Score:
+        """``statistic`` of all images once, with the standard error of a bootstrap."""
+        count = len(per_sample)
+        value = float(statistic(np.ones((1, count), np.float32))[0])
+        values = resampled(statistic, count)
+        return cls(value, spread(draws_of(values)), per_sample, values, informative)
 
 
 class NoOptions(StrictModel):
@@ -46,11 +66,13 @@ class Metric(ABC):
     Attributes:
         name: key in the registry.
         higher_is_better: direction.
+        sought: what images hold that there is to find, in the plural; empty where every image has a right answer.
         Options: pydantic model of the options that a card may give.
     """
 
     name: str
     higher_is_better: bool = True
+    sought: ClassVar[str] = ""
     Options: ClassVar[type[StrictModel]] = NoOptions
 
     @abstractmethod
@@ -119,15 +141,3 @@ def check_outputs(outputs: Sequence[Array], shapes: Sequence[tuple[int | None, .
     )
     if not fits:
         raise InferenceError(f"outputs have shapes {found}, the metric and the targets need {list(shapes)}")
-
-
-def bootstrap_stderr(statistic: Callable[[NDArray[np.int64]], float], images: int) -> float:
-    """Standard deviation of ``statistic`` over 200 resamples of the images with replacement; the same every time.
-
-    Args:
-        statistic: value of the metric if image ``i`` occurred ``counts[i]`` times; counts are int64, shape (images,).
-        images: number of images.
-    """
-    random = np.random.RandomState(_SEED)
-    draws = (random.randint(images, size=images) for _ in range(_RESAMPLES))
-    return float(np.std([statistic(np.bincount(draw, minlength=images)) for draw in draws], ddof=1))

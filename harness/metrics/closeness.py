@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,8 @@ class OutputCosine(Metric):
     """Mean over images of the cosine with the float model's outputs, 0..1; negative ones and NaN count 0.
 
     For networks whose outputs the other metrics do not know: with ``labels: float`` it needs no meaning of them. Every
-    output counts alike, whatever its size. The standard error is that of a mean.
+    output counts alike, whatever its size; one that is zero in both models counts 1. The standard error is that of a
+    mean.
     """
 
     name = "cosine"
@@ -57,9 +59,8 @@ class OutputCosine(Metric):
                 f"{self.name} compares with the float model's outputs; set labels: float in the model card"
             )
         products = np.einsum("ij,ij->i", ours.astype(np.float64), targets.astype(np.float64))
-        cosines = np.clip(np.nan_to_num(products), 0.0, 1.0)
-        spread = cosines.std(ddof=1) if len(cosines) > 1 else 0.0
-        return Score(float(cosines.mean()), float(spread / np.sqrt(len(cosines))), cosines)
+        products += _both_zero(ours, targets, [output[0].size for output in outputs])
+        return Score.mean(np.clip(np.nan_to_num(products), 0.0, 1.0))
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The outputs of every image as one vector of length 1."""
@@ -76,6 +77,13 @@ def _top1(output: Array) -> NDArray[np.int64]:
     """Place of the largest value of every image, shape (images,)."""
     places: NDArray[np.int64] = output.reshape(len(output), -1).argmax(axis=1)
     return places
+
+
+def _both_zero(ours: Array, floats: Array, sizes: Sequence[int]) -> NDArray[np.float64]:
+    """Share of the outputs of each image that are zero throughout in both models, shape (images,)."""
+    ends = np.cumsum([0, *sizes])
+    zero = [~(ours[:, a:b].any(axis=1) | floats[:, a:b].any(axis=1)) for a, b in pairwise(ends)]
+    return np.asarray(np.mean(zero, axis=0), np.float64)
 
 
 def _directions(outputs: Sequence[Array]) -> NDArray[np.float32]:

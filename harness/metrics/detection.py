@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
 from harness.datasets import SceneTarget, Targets
-from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
+from harness.metrics.base import Array, Metric, Score, check_outputs, scene_targets
 from harness.metrics.decoders import LARGEST, BoxDecoder, Boxes, decode_boxes, logistic, output_shapes
 from harness.metrics.priors import PriorOptions, decode_priors
 from harness.strict_yaml import StrictModel
@@ -60,7 +60,8 @@ class Map50Options(StrictModel):
         score_threshold: detections below it are dropped before suppression.
         nms_iou: of two detections of one class that overlap more than this, the one with the lower score is dropped.
         max_detections: best detections kept per image.
-        label_threshold: where detections of the float model stand in for labels, those with at least this score do.
+        label_threshold: detections with at least this score are sure: those of the float model stand in for labels
+            where there are none, and an image without targets is right if it has none.
     """
 
     classes: int = Field(ge=1)
@@ -117,11 +118,13 @@ class Map50(Metric):
     Per image and class, detections in the order of falling score each take the free target box with the largest IoU, if
     that is at least 0.5; the average precision of a class is the area under its precision-recall curve, all points,
     precision made non-increasing (COCO's matching, PASCAL VOC 2010's area). Classes without a target stay out of the
-    mean. ``per_sample`` is the same area for one image, all classes pooled. The standard error is a bootstrap over
-    images.
+    mean. ``per_sample`` is the same area for one image, all classes pooled; where there is nothing to find, it is 1
+    without a detection of at least ``label_threshold``, else 0. Where no image has a target, the mean of that is the
+    metric. The standard error is a bootstrap over images.
     """
 
     name = "map50"
+    sought = "objects"
     Options = Map50Options
 
     def __init__(self, options: Map50Options) -> None:
@@ -135,7 +138,8 @@ class Map50(Metric):
         scenes = scene_targets(targets)
         height, width = scenes[0].mask.shape
         check_outputs(outputs, self._shapes(len(scenes), height, width))
-        return score_detections(decode_heads(outputs, self._options), scenes, self._options.classes)
+        found, options = decode_heads(outputs, self._options), self._options
+        return score_detections(found, scenes, options.classes, options.label_threshold)
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The detections of every image that are at least as sure as ``label_threshold``."""
@@ -159,7 +163,7 @@ class Map50(Metric):
         for label in range(self._options.classes):
             curve = _ClassCurve.build(label, detections, hits, scenes)
             if curve.targets.any():
-                found[label] = curve.average_precision(np.ones(len(scenes), np.int64))
+                found[label] = curve.average_precision(np.ones((1, len(scenes)), np.float32))[0]
         return found
 
     def agreement(self, ours: Sequence[Array], floats: Sequence[Array]) -> float | None:
@@ -217,36 +221,51 @@ def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequ
             return {"classes": [outputs[0]], "boxes": list(outputs[1:])}
 
 
-def score_detections(detections: Sequence[Detections], scenes: Sequence[SceneTarget], classes: int) -> Score:
-    """mAP@0.5 of ready detections, one entry per image; see :class:`Map50`."""
+def score_detections(
+    detections: Sequence[Detections], scenes: Sequence[SceneTarget], classes: int, sure: float = 0.25
+) -> Score:
+    """mAP@0.5 of ready detections, one entry per image; see :class:`Map50`.
+
+    Args:
+        detections: on each image.
+        scenes: their targets.
+        classes: number of classes.
+        sure: score from which a detection counts where there is nothing to find.
+    """
     hits = [_match(found, scene) for found, scene in zip(detections, scenes, strict=True)]
+    has_objects = np.array([len(scene.classes) > 0 for scene in scenes])
+    per_sample = np.array(
+        [
+            average_precision(hit, len(scene.classes))
+            if len(scene.classes)
+            else float(not (found.scores >= sure).any())
+            for hit, found, scene in zip(hits, detections, scenes, strict=True)
+        ]
+    )
+    if not has_objects.any():
+        return replace(Score.mean(per_sample), informative=has_objects)
     curves = [_ClassCurve.build(label, detections, hits, scenes) for label in range(classes)]
     curves = [curve for curve in curves if curve.targets.any()]
 
-    def mean_average_precision(counts: NDArray[np.int64]) -> float:
-        present = [curve for curve in curves if counts @ curve.targets]
-        return float(np.mean([curve.average_precision(counts) for curve in present])) if present else 0.0
+    def mean_average_precision(weights: NDArray[np.float32]) -> NDArray[np.float64]:
+        found = np.stack([curve.average_precision(weights) for curve in curves])
+        present = ~np.isnan(found)
+        count = present.sum(axis=0)
+        sums = np.where(present, found, 0).sum(axis=0)
+        mean: NDArray[np.float64] = np.divide(sums, count, out=np.full(len(count), np.nan), where=count > 0)
+        return mean
 
-    per_sample = [
-        average_precision(hit.astype(np.int64), np.ones(len(hit), np.int64), len(scene.classes))
-        if len(scene.classes)
-        else float(not len(hit))
-        for hit, scene in zip(hits, scenes, strict=True)
-    ]
-    value = mean_average_precision(np.ones(len(scenes), np.int64))
-    return Score(value, bootstrap_stderr(mean_average_precision, len(scenes)), np.array(per_sample))
+    return Score.of(mean_average_precision, per_sample, has_objects)
 
 
-def average_precision(hits: NDArray[np.int64], detections: NDArray[np.int64], targets: int) -> float:
-    """Area under the precision-recall curve, all points, precision made non-increasing from the right.
+def average_precision(hits: NDArray[np.bool_], targets: int) -> float:
+    """Area under the precision-recall curve of one image, all points, precision made non-increasing from the right.
 
     Args:
-        hits: int64, shape (n,): hits at each place of the ranking, best first.
-        detections: int64, shape (n,): detections at each place (0 or 1; a bootstrap counts some more than once).
+        hits: bool, shape (n,): whether each detection hits a target, best first.
         targets: number of target boxes, at least 1.
     """
-    found, listed = np.cumsum(hits), np.cumsum(detections)
-    precision = found / np.maximum(listed, 1)
+    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     return float((envelope * hits).sum() / targets)
 
@@ -381,7 +400,24 @@ class _ClassCurve:
         targets = np.array([int((scene.classes == label).sum()) for scene in scenes], np.int64)
         return cls(images[order], hit[order], targets)
 
-    def average_precision(self, counts: NDArray[np.int64]) -> float:
-        """As if image ``i`` occurred ``counts[i]`` times."""
-        weights = counts[self.images]
-        return average_precision(self.hits * weights, weights, int(counts @ self.targets))
+    def average_precision(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
+        """As if images occurred so often, shape (rows,); NaN for a row without a target.
+
+        Precision is greatest at hits, so that it is computed there only: ``listed[i, h]`` are the detections on image
+        ``i`` down to hit ``h``.
+
+        Args:
+            weights: shape (rows, images).
+        """
+        places = np.flatnonzero(self.hits)
+        owners, last = self.images[places], places[-1] + 1 if len(places) else 0
+        listed = np.zeros((weights.shape[1], len(places)), np.float32)
+        np.add.at(listed, (self.images[:last], np.searchsorted(places, np.arange(last))), 1)
+        own = weights[:, owners].astype(np.float64)
+        above = (weights @ np.cumsum(listed, axis=1)).astype(np.float64)
+        precision = np.divide(np.cumsum(own, axis=1), above, out=np.zeros_like(own), where=above > 0)
+        envelope = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+        targets = weights @ self.targets.astype(np.float64)
+        areas, unknown = (envelope * own).sum(axis=1), np.full(len(targets), np.nan)
+        found: NDArray[np.float64] = np.divide(areas, targets, out=unknown, where=targets > 0)
+        return found

@@ -21,8 +21,10 @@ samples; gives a score per sample, whose mean is the metric, or one number for a
 class OwnMetric(Metric):
     """A function ``module:function`` as a metric; a card's options are its keyword arguments.
 
-    Where the function gives one number for all samples, the score of a sample is what it gives for that sample alone.
-    The standard error is that of the mean over samples.
+    Where the function gives one number for all samples, the score of a sample is what it gives for that sample alone,
+    and its values on resamples are those of its linear part, from what it gives without each of the samples (the
+    jackknife: Efron and Tibshirani, An Introduction to the Bootstrap, chapter 11). A function that gives a score per
+    sample is called once instead of twice per sample.
 
     Three attributes of the function are used where it has them: ``labels(outputs, **options)`` gives what outputs say
     in the form of targets, and ``parts(outputs, **options)`` slices of outputs by name, as the methods of
@@ -52,16 +54,28 @@ class OwnMetric(Metric):
         """What the function gives."""
         count = len(outputs[0])
         found = self._scores(outputs, targets)
+        per_sample = found
         if found.ndim == 0:
             parts = [self._scores([output[i : i + 1] for output in outputs], targets[i : i + 1]) for i in range(count)]
-            value, per_sample = float(found), np.array(parts, np.float64).reshape(-1)
-        else:
-            value, per_sample = float(found.mean()), found
-        if per_sample.shape != (count,) or not np.isfinite(per_sample).all() or not np.isfinite(value):
+            per_sample = np.array(parts, np.float64).reshape(-1)
+        if per_sample.shape != (count,) or not np.isfinite(per_sample).all() or not np.isfinite(found).all():
             raise InferenceError(
                 f"metric {self.name}: gave {found.shape} for {count} samples; expected a finite number for each, or one"
             )
-        return Score(value, float(per_sample.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0, per_sample)
+        if found.ndim or count < 2:
+            return Score.mean(per_sample)
+        value, influence = float(found), self._influence(float(found), outputs, targets)
+        return Score.of(lambda weights: value + count * (weights @ influence) / weights.sum(axis=1), per_sample)
+
+    def _influence(self, value: float, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
+        """Change of the metric per sample and unit of weight, shape (samples,); sums to 0."""
+        count = len(outputs[0])
+        found = np.zeros(count)
+        for place in range(count):
+            rest = np.delete(np.arange(count), place)
+            without = float(self._scores([output[rest] for output in outputs], chosen(targets, rest)))
+            found[place] = (value - without) * (count - 1) / count
+        return np.asarray(found - found.mean(), np.float64)
 
     def labels(self, outputs: Sequence[Array]) -> Targets | None:
         """What the function's ``labels`` gives."""
@@ -77,3 +91,11 @@ class OwnMetric(Metric):
 
     def _scores(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
         return np.asarray(self._function(list(outputs), targets, **self._options), np.float64)
+
+
+def chosen(targets: Targets, places: NDArray[np.int64]) -> Targets:
+    """The targets at ``places``."""
+    if isinstance(targets, np.ndarray):
+        return targets[places]
+    listed: Sequence[Any] = list(targets)
+    return [listed[place] for place in places.tolist()]

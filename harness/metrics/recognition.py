@@ -51,6 +51,7 @@ class EditSimilarity(Metric):
     """
 
     name = "edit_similarity"
+    sought = "text"
     Options = EditSimilarityOptions
 
     def __init__(self, options: EditSimilarityOptions) -> None:
@@ -75,8 +76,7 @@ class EditSimilarity(Metric):
                 for line, text in zip(outputs[0], texts, strict=True)
             ]
         )
-        spread = similarities.std(ddof=1) if len(texts) > 1 else 0.0
-        return Score(float(similarities.mean()), float(spread / np.sqrt(len(texts))), similarities)
+        return Score.mean(similarities, np.array([text != "" for text in texts]))
 
     def _similarity(self, read: str, text: str) -> float:
         """Of the text that was read and the right one, 0..1."""

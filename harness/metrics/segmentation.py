@@ -12,7 +12,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from engine.errors import InferenceError
 from harness.datasets import SceneTarget, Targets
-from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, scene_targets
+from harness.metrics.base import Array, Metric, Score, scene_targets
 from harness.strict_yaml import StrictModel
 
 _BYTE = 255
@@ -62,10 +62,12 @@ class Miou(Metric):
     A pixel's class is the largest logit, the first of equal ones. An output of another size than the masks is resized
     to theirs: logits bilinearly before the largest is taken, as torchvision's DeepLab does
     (``interpolate(mode="bilinear", align_corners=False)``), numbers of classes by the nearest pixel. Classes that
-    neither targets nor outputs hold stay out of the mean. The standard error is a bootstrap over images.
+    neither targets nor outputs hold stay out of the mean. An image without a pixel that counts is right. The standard
+    error is a bootstrap over images.
     """
 
     name = "miou"
+    sought = "classes other than 0"
     Options = MiouOptions
 
     def __init__(self, options: MiouOptions) -> None:
@@ -73,12 +75,7 @@ class Miou(Metric):
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """One output, of the form of the options."""
-        confusion = self.confusions(outputs, targets)
-        flat = confusion.reshape(len(confusion), -1)
-        stderr = bootstrap_stderr(
-            lambda counts: _mean_iou((counts @ flat).reshape(confusion.shape[1:])), len(confusion)
-        )
-        return Score(_mean_iou(confusion.sum(axis=0)), stderr, np.array([_mean_iou(image) for image in confusion]))
+        return score_confusions(self.confusions(outputs, targets))
 
     def confusions(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.int64]:
         """Pixels by class of the target (rows) and of the output (columns), (images, classes, classes).
@@ -156,6 +153,20 @@ class Miou(Metric):
         return counts.reshape(self._classes, self._classes)
 
 
+def score_confusions(confusion: NDArray[np.int64]) -> Score:
+    """Mean IoU of confusion matrices, (images, classes, classes); see :class:`Miou`.
+
+    An image holds something to find if its mask has a class other than 0.
+    """
+    shared = np.diagonal(confusion, axis1=1, axis2=2).astype(np.float64)
+    either = confusion.sum(axis=1) + confusion.sum(axis=2) - shared
+
+    def mean_iou(weights: NDArray[np.float32]) -> NDArray[np.float64]:
+        return _mean_iou(weights @ shared, weights @ either)
+
+    return Score.of(mean_iou, _mean_iou(shared, either), np.asarray(confusion[:, 1:].any(axis=(1, 2)), bool))
+
+
 def bilinear(image: Array, size: tuple[int, ...]) -> Array:
     """``image``, (channels, h, w), at ``size``; edges are repeated, pixels are squares (``align_corners=False``)."""
     for axis, want in zip((1, 2), size, strict=True):
@@ -170,10 +181,17 @@ def bilinear(image: Array, size: tuple[int, ...]) -> Array:
     return image
 
 
-def _mean_iou(confusion: NDArray[np.int64]) -> float:
-    """NaN-free: 0 where nothing is counted."""
-    found = _ious(confusion)
-    return float(np.nanmean(found)) if not np.isnan(found).all() else 0.0
+def _mean_iou(shared: NDArray[np.float64], either: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the classes that occur, shape (rows,); 1 where nothing is counted.
+
+    Args:
+        shared, either: pixels of intersection and union, shape (rows, classes).
+    """
+    occurs = either > 0
+    ratios = np.divide(shared, either, out=np.zeros(either.shape), where=occurs)
+    count = occurs.sum(axis=1)
+    found: NDArray[np.float64] = np.divide(ratios.sum(axis=1), count, out=np.ones(len(count)), where=count > 0)
+    return found
 
 
 def _ious(confusion: Any) -> NDArray[np.float64]:

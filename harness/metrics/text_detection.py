@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from harness.datasets import SceneTarget, Targets
-from harness.metrics.base import Array, Metric, Score, bootstrap_stderr, check_outputs, scene_targets
+from harness.metrics.base import Array, Metric, Score, check_outputs, scene_targets
 from harness.metrics.detection import box_iou
 from harness.strict_yaml import StrictModel
 
@@ -43,6 +43,7 @@ class Hmean(Metric):
     """
 
     name = "hmean"
+    sought = "text"
     Options = HmeanOptions
 
     def __init__(self, options: HmeanOptions) -> None:
@@ -58,13 +59,8 @@ class Hmean(Metric):
             [_matches(boxes, scene.boxes, self._options.match_iou) for boxes, scene in zip(found, scenes, strict=True)]
         )
         listed = np.array([len(boxes) + len(scene.boxes) for boxes, scene in zip(found, scenes, strict=True)])
-
-        def hmean(counts: NDArray[np.int64]) -> float:
-            total = int(counts @ listed)
-            return float(2 * (counts @ matches) / total) if total else 1.0
-
-        per_sample = np.divide(2.0 * matches, listed, out=np.ones(len(scenes)), where=listed > 0)
-        return Score(hmean(np.ones(len(scenes), np.int64)), bootstrap_stderr(hmean, len(scenes)), per_sample)
+        has_text = np.array([len(scene.boxes) > 0 for scene in scenes])
+        return score_matches(matches, listed, has_text)
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The boxes of every page."""
@@ -94,6 +90,27 @@ def text_boxes(probabilities: Array, options: HmeanOptions) -> NDArray[np.float3
         limits = (columns.start - growth, rows.start - growth, columns.stop + growth, rows.stop + growth)
         boxes.append(np.clip(limits, 0, [*size, *size]))
     return np.array(boxes, np.float32).reshape(-1, 4)
+
+
+def score_matches(matches: NDArray[np.int64], listed: NDArray[np.int64], has_text: NDArray[np.bool_]) -> Score:
+    """The harmonic mean of precision and recall; see :class:`Hmean`.
+
+    Args:
+        matches: pairs of a box and a target, shape (images,).
+        listed: boxes and targets, shape (images,).
+        has_text: whether there are targets, shape (images,).
+    """
+
+    def hmean(weights: NDArray[np.float32]) -> NDArray[np.float64]:
+        return _ratio(2.0 * (weights @ matches), weights @ listed)
+
+    return Score.of(hmean, _ratio(2.0 * matches, listed), has_text)
+
+
+def _ratio(part: Array, whole: Array) -> NDArray[np.float64]:
+    """1 where nothing is to be found and nothing was."""
+    found: NDArray[np.float64] = np.divide(part, whole, out=np.ones(len(part)), where=whole > 0)
+    return found
 
 
 def _matches(found: NDArray[np.float32], wanted: NDArray[np.float32], match_iou: float) -> int:

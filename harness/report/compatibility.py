@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.terms import Compatibility
 from harness.gates.drift import holm
-from harness.gates.paired import paired_interval, paired_p_value
+from harness.gates.paired import Evidence, interval_of_lead, p_apart
 from harness.report.results import Sweep
 from harness.trials.trial import TrialResult, TrialStore
 
@@ -20,9 +20,8 @@ class SampleTest:
 
     Attributes:
         better, worse: samples that ``clean`` scores better and worse than ``original``.
-        interval: 95 % confidence interval of the mean difference of a sample's score, clean minus original, in the
-            metric's unit.
-        p: probability of so great a mean difference, in either direction, by chance; corrected for the number of pairs
+        interval: 95 % confidence interval of the difference of the metric, clean minus original, in its unit.
+        p: probability of so great a difference, in either direction, by chance; corrected for the number of pairs
             of the sweep (Holm).
     """
 
@@ -112,16 +111,15 @@ def _but_for_compatibility(trial: TrialResult) -> str:
 
 
 def _sample_test(original: TrialResult, clean: TrialResult, store: TrialStore) -> SampleTest | None:
-    scores = [store.predictions(trial.spec.key).get("per_sample") for trial in (original, clean)]
-    before, now = scores
-    if before is None or now is None or len(before) != len(now):
+    before, now = (Evidence.of(trial, store.predictions(trial.spec.key)) for trial in (original, clean))
+    if before is None or now is None or not now.pairs_with(before):
         return None
-    differences = now - before
-    improved = differences if clean.accuracy is None or clean.accuracy.higher_is_better else -differences
-    one_sided = min(paired_p_value(differences), paired_p_value(-differences))
+    better, worse = now.changed_from(before)
+    low, high = interval_of_lead(now, before)
+    is_error = clean.accuracy is not None and not clean.accuracy.higher_is_better
     return SampleTest(
-        better=int((improved > 0).sum()),
-        worse=int((improved < 0).sum()),
-        interval=paired_interval(differences),
-        p=min(1.0, 2 * one_sided),
+        better=better,
+        worse=worse,
+        interval=(-high, -low) if is_error else (low, high),
+        p=float(p_apart(now, [before])[0]),
     )

@@ -18,6 +18,7 @@ from harness.gates.choice import Choice
 from harness.gates.drift import drifts
 from harness.gates.nights import read_nights
 from harness.gates.verdicts import Verdict
+from harness.metrics.resampling import SPLITS
 from harness.report.causes import causes_of
 from harness.report.compatibility import compatibility_pairs
 from harness.report.figures import drift_figure, effects_figures, heat_figure, parallel_figure, pareto_figure
@@ -88,6 +89,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         record=how_to_open(sweep.summary.tracking_uri) if sweep.summary.tracking_uri else "",
         compatibility=compatibility_pairs(sweep, store),
         significance=sweep.summary.suite.gates.significance,
+        splits=SPLITS,
         parts=parts,
         pictures=worst_pictures(sweep, store),
         notes=notes[:MOST_NOTES],

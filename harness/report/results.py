@@ -190,5 +190,14 @@ def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[
 
 
 def pareto_yaml(sweep: Sweep) -> str:
-    """What to paste into a converter's YAML file for each Pareto point, one YAML document each."""
-    return "---\n".join(as_yaml(result) for result in sweep.results if result.spec.key in sweep.front)
+    """What to paste into a converter's YAML file for each Pareto point, one YAML document each; comments alone where no
+    setting passes the gates."""
+    named = {result.spec.key: result.spec.id for result in sweep.results}
+    none = [
+        f"# {choice.model} on {choice.march.value}: no setting passes the gates; nearest: {named[choice.nearest]} "
+        f"({choice.lacks})\n"
+        for choice in sweep.summary.choices
+        if choice.best is None
+    ]
+    points = [as_yaml(result) for result in sweep.results if result.spec.key in sweep.front]
+    return "".join(none) + "---\n".join(points)

@@ -65,15 +65,19 @@ def _names(model: str) -> tuple[str, ...]:
 
 
 def worst_pictures(sweep: Sweep, store: TrialStore) -> list[tuple[str, str]]:
-    """Ids of the best trials of each model and march, and their pictures as ``data:`` addresses."""
+    """Ids of the best trials of each model and march, and their pictures as ``data:`` addresses.
+
+    Where none passes the gates, those of what comes nearest.
+    """
     ids = {result.spec.key: result.spec.id for result in sweep.results}
     found: list[tuple[str, str]] = []
     for choice in sweep.summary.choices:
-        path = store.folder(choice.best) / WORST_FILE
-        if choice.best in ids and path.is_file() and len(found) < MOST_PICTURES:
+        shown = choice.best or choice.nearest
+        path = store.folder(shown) / WORST_FILE
+        if shown in ids and path.is_file() and len(found) < MOST_PICTURES:
             with Image.open(path) as picture:
                 buffer = io.BytesIO()
                 picture.convert("RGB").save(buffer, "WEBP", quality=_QUALITY)
             address = f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-            found.append((ids[choice.best], address))
+            found.append((ids[shown], address))
     return found

@@ -13,10 +13,10 @@ from engine.cli.console import plain_table
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
 from harness.gates.nights import Night
-from harness.gates.paired import paired_p_value
+from harness.gates.paired import Evidence, p_ahead
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
-from harness.trials.figures import TrialNode
+from harness.trials.figures import Accuracy, TrialNode
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
 _COLOURS = {
@@ -80,23 +80,44 @@ def _table(sweep: Sweep, results: Sequence[TrialResult]) -> Table:
 
 
 def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
-    """What a sweep would choose, what it is worth on samples that did not choose it, and what is as good there or
-    better, in words.
+    """What the images hold, what a sweep recommends, what that is worth on images that did not choose it, what is as
+    good, and what would tell them apart, in words.
     """
-    labels = {result.spec.key: result.spec.settings.label for result in results}
-    best = next(result for result in results if result.spec.key == choice.best)
-    words = f"Best: {best.spec.settings.label}"
-    accuracy = best.accuracy
-    if accuracy is not None and accuracy.selection is not None and accuracy.test is not None:
-        there, here = (100 * (half.value - half.float_value) for half in (accuracy.selection, accuracy.test))
-        words += f", Δ {there:+.2f} pt on the samples that chose it, {here:+.2f} pt on the {choice.samples} others"
+    by_key = {result.spec.key: result for result in results}
+    shown = by_key[choice.best or choice.nearest]
+    accuracy = shown.accuracy
+    words = [] if accuracy is None else [accuracy.found(choice.samples)]
+    if choice.best is None:
+        words.append(f"No setting passes the gates. Nearest: {shown.spec.settings.label} ({choice.lacks}).")
+        return " ".join(filter(None, words))
+    words.append(f"Best: {shown.spec.settings.label}{_worth(choice)}.")
     if len(choice.alike) > 1:
-        words += f". These {len(choice.alike)} of {choice.compared} settings cannot be told apart (≈)"
-    if choice.better:
-        more = len(choice.better) - 1
-        better = labels[choice.better[0]] + (f" and {more} more are" if more else " is")
-        words += f". On the others {better} better, beyond noise: the choice does not hold there"
-    return f"{words}."
+        alike = f"These {len(choice.alike)} of {choice.compared} settings cannot be told apart (≈)"
+        words.append(f"{alike}{_decided(choice, accuracy)}.")
+    if choice.failing:
+        words.append(f"Not considered: {choice.failing} that {'fails' if choice.failing == 1 else 'fail'} a gate.")
+    return " ".join(filter(None, words))
+
+
+def _worth(choice: Choice) -> str:
+    """What choosing on one half is worth on the other."""
+    found = choice.cross_fit
+    if found is None:
+        return ""
+    own, others = (100 * (change + 0.0) for change in (found.chosen, found.reported))
+    return (
+        f", chosen by {100 * found.share:.0f} % of random halves; what they choose has Δ {own:+.2f} pt on their own "
+        f"images and {others:+.2f} pt on the others"
+    )
+
+
+def _decided(choice: Choice, accuracy: Accuracy | None) -> str:
+    """How many images would tell how small a difference."""
+    found = choice.resolution
+    if found is None or accuracy is None:
+        return ""
+    points = 100 * found.difference
+    return f": about {found.images} {accuracy.images} tell {points:g} {'point' if points == 1 else 'points'} apart"
 
 
 def _title(results: Sequence[TrialResult]) -> str:
@@ -185,11 +206,11 @@ def comparison_table(
         shown = ["" if value is None else f"{value:.6g}" for value in values]
         a, b = values
         table.add_row(Text(name), *shown, "" if a is None or b is None else f"{b - a:+.6g}")
-    scores = [store.predictions(result.spec.key).get("per_sample") for result in (first, second)]
-    if _pairable(first.spec, second.spec) and scores[0] is not None and scores[1] is not None:
-        differences = scores[1] - scores[0]
-        better, worse = int((differences > 0).sum()), int((differences < 0).sum())
-        p = paired_p_value(differences if better >= worse else -differences)
+    before, now = (Evidence.of(result, store.predictions(result.spec.key)) for result in (first, second))
+    if _pairable(first.spec, second.spec) and before is not None and now is not None and now.pairs_with(before):
+        better, worse = now.changed_from(before)
+        ahead, behind = (now, before) if now.value >= before.value else (before, now)
+        p = float(p_ahead(ahead, [behind])[0])
         table.add_row("samples better / worse", "", f"{better} / {worse}", f"p = {p:.3g}")
     return table
 

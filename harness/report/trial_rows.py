@@ -12,7 +12,6 @@ from harness.trials.trial import TrialResult
 FIGURES: tuple[tuple[str, str, float, int], ...] = (
     ("accuracy", "accuracy.quantized", 1, 4),
     ("Δ pt", "accuracy.delta", 100, 2),
-    ("test", "accuracy.test", 1, 4),
     ("agree", "agreement", 1, 4),
     ("cosine", "cosine.output", 1, 5),
     ("min", "cosine.min", 1, 4),

@@ -5,25 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from harness.strict_yaml import StrictModel
 
 Z95 = 1.959964
 """Standard errors on either side that hold 95 % of a normal distribution."""
-
-
-class HalfScore(StrictModel):
-    """The metric on one half of the evaluation samples, see :mod:`harness.trials.halves`.
-
-    Attributes:
-        float_value: of the float model.
-        value: of the quantised model.
-    """
-
-    float_value: float
-    value: float
 
 
 class Accuracy(StrictModel):
@@ -34,10 +19,12 @@ class Accuracy(StrictModel):
         float_value: of the float model.
         value: of the quantised model.
         stderr: standard error of ``value``.
-        delta_stderr: standard error of the paired difference, from the scores per sample.
+        delta_stderr: standard error of the paired difference: of a mean of scores per sample from their differences,
+            else from the paired bootstrap.
         higher_is_better: whether the metric is a score, rather than an error.
-        selection: on the half that settings are chosen on; None where there are too few samples for halves.
-        test: on the other half.
+        informative: evaluation images that hold something to find; None where all do.
+        sought: what that is, in the plural; empty where every image has a right answer.
+        by_float: whether the float model's decisions stand in for labels.
     """
 
     metric: str
@@ -46,8 +33,9 @@ class Accuracy(StrictModel):
     stderr: float
     delta_stderr: float
     higher_is_better: bool = True
-    selection: HalfScore | None = None
-    test: HalfScore | None = None
+    informative: int | None = None
+    sought: str = ""
+    by_float: bool = False
 
     @property
     def delta(self) -> float:
@@ -61,7 +49,7 @@ class Accuracy(StrictModel):
 
     @property
     def ratio(self) -> float:
-        """Quantised as a share of float; 1 where both are 0."""
+        """Quantised as a share of float; 1 where float is 0."""
         return self.value / self.float_value if self.float_value else 1.0
 
     @property
@@ -70,23 +58,29 @@ class Accuracy(StrictModel):
 
         Infinite where an error is 0 though the float model's is not.
         """
-        return _goodness(self.value, self.float_value, self.higher_is_better)
+        if self.higher_is_better:
+            return self.ratio
+        if self.value:
+            return self.float_value / self.value
+        return 1.0 if not self.float_value else math.inf
 
     @property
-    def chosen_by(self) -> float:
-        """:attr:`goodness` on the samples that settings are chosen on."""
-        half = self.selection
-        if half is None:
-            return self.goodness
-        return _goodness(half.value, half.float_value, self.higher_is_better)
+    def direction(self) -> int:
+        """1 of a score, -1 of an error."""
+        return 1 if self.higher_is_better else -1
 
+    @property
+    def images(self) -> str:
+        """The images that tell settings apart, in words: ``images with objects``."""
+        return "images" if self.informative is None else f"images with {self.sought}"
 
-def _goodness(value: float, float_value: float, higher_is_better: bool) -> float:
-    if higher_is_better:
-        return value / float_value if float_value else 1.0
-    if value:
-        return float_value / value
-    return 1.0 if not float_value else math.inf
+    def found(self, images: int) -> str:
+        """How many of so many ``images`` hold something to find, in a sentence; empty where all do."""
+        if self.informative is None or self.informative == images:
+            return ""
+        if self.by_float:
+            return f"The float model finds {self.sought} in {self.informative} of {images} images."
+        return f"{self.informative} of {images} images have {self.sought} by their labels."
 
 
 class Fidelity(StrictModel):
@@ -109,6 +103,13 @@ class Fidelity(StrictModel):
     max_abs: float
     agreement: float | None
     parts: Mapping[str, float] = {}
+
+    @property
+    def lowest_cosine(self) -> tuple[str, float]:
+        """The output or part with the lowest mean cosine, and that."""
+        found = self.parts or {"output": self.cosine}
+        worst = min(found, key=lambda name: found[name])
+        return worst, found[worst]
 
 
 class Footprint(StrictModel):
@@ -162,8 +163,3 @@ class TrialNode(StrictModel):
     time_us: float | None = None
     ddr_bytes: int | None = None
     reads: str = ""
-
-
-def delta_stderr(ours: NDArray[np.float64], floats: NDArray[np.float64]) -> float:
-    """Standard error of the mean paired difference of two score vectors, shape (samples,); 0 for one sample."""
-    return float(np.std(ours - floats, ddof=1) / np.sqrt(len(ours))) if len(ours) > 1 else 0.0

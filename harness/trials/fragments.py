@@ -47,8 +47,6 @@ def as_yaml(result: TrialResult) -> str:
     head = f"# {spec.id}: calibrated on {spec.calibration_samples} samples"
     if result.accuracy is not None and result.footprint is not None:
         head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.total_ms:.3f} ms"
-        if result.accuracy.test is not None:
-            head += f"; on the samples that did not choose it: {result.accuracy.test.value:.4f}"
     content = fragment(spec, result.int16_nodes)
     type_rt = spec.settings.input_type_rt
     if type_rt is not None and spec.model in model_cards():  # one entry per input

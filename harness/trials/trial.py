@@ -195,8 +195,7 @@ class TrialResult(StrictModel):
                 "accuracy.stderr": self.accuracy.stderr,
                 "accuracy.delta_stderr": self.accuracy.delta_stderr,
             }
-            for name, half in (("selection", self.accuracy.selection), ("test", self.accuracy.test)):
-                found[f"accuracy.{name}"] = None if half is None else half.value
+            found["accuracy.informative"] = self.accuracy.informative
         if self.fidelity:
             found |= {
                 "agreement": self.fidelity.agreement,
@@ -227,9 +226,12 @@ class Outcome:
         result: figures or failure.
         nodes: the node table.
         predictions: ``per_sample`` (the metric per sample, float64) and ``per_sample_cosine``, shape (samples,);
-            of a classifier also ``classes``, ``float_classes`` and ``targets`` (int64), what both models say and what
-            is right; where classes mean something ``by_class`` and ``float_by_class``, the metric of each class alone;
-            of boxes, masks and texts those of the worst samples, see :func:`harness.trials.worst.decisions_of_worst`.
+            ``float_per_sample`` of the float model; ``resampled`` and ``float_resampled``, float32, shape (rows,), if
+            the metric is no mean of scores per sample, and ``informative`` (bool, shape (samples,)) where not all need
+            hold something to find, see :class:`harness.metrics.Score`; of a classifier also ``classes``,
+            ``float_classes`` and ``targets`` (int64), what both models say and what is right; where classes mean
+            something ``by_class`` and ``float_by_class``, the metric of each class alone; of boxes, masks and texts
+            those of the worst samples, see :func:`harness.trials.worst.decisions_of_worst`.
         files: further files by name, for people.
     """
 

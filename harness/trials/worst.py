@@ -35,8 +35,13 @@ Colour = tuple[int, int, int]
 
 
 def worst_samples(predictions: Arrays) -> NDArray[np.int64]:
-    """Numbers of the :data:`WORST` samples with the lowest score; of equal ones those least like the float model."""
-    order = np.lexsort((predictions["per_sample_cosine"], predictions["per_sample"]))
+    """Numbers of the :data:`WORST` samples with the lowest score.
+
+    Of equal ones those first that hold something to find, then those least like the float model.
+    """
+    cosines = predictions["per_sample_cosine"]
+    is_empty = ~predictions.get("informative", np.ones(len(cosines), bool))
+    order = np.lexsort((cosines, is_empty, predictions["per_sample"]))
     return order[:WORST]
 
 

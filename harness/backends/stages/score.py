@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from engine.convert.runner import Stage, Work
 from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
 from harness.datasets import Targets
-from harness.metrics import Metric
+from harness.metrics import Metric, Score
+from harness.metrics.resampling import draws_of, spread
 from harness.trials.comparison import FidelityMeter, mean_cosines
-from harness.trials.figures import Accuracy, Fidelity, HalfScore, delta_stderr
-from harness.trials.halves import selection_samples
+from harness.trials.figures import Accuracy, Fidelity
 from harness.trials.worst import decisions_of_worst, worst_samples
+from harness.zoo.cards import Labels
 
 Array = NDArray[Any]
 
@@ -36,47 +37,42 @@ class Scored:
 
 
 def paired_accuracy(
-    metric: Metric, outputs: Sequence[Array], floats: Sequence[Array], targets: Targets
-) -> tuple[Accuracy, NDArray[np.float64]]:
-    """The metric on both models' outputs for the same images, and the quantised model's score per sample."""
+    metric: Metric, outputs: Sequence[Array], floats: Sequence[Array], targets: Targets, *, by_float: bool = False
+) -> tuple[Accuracy, dict[str, Array]]:
+    """The metric on both models' outputs for the same images, and the scores that a trial keeps.
+
+    Args:
+        metric: of the card.
+        outputs, floats: of the quantised and the float model.
+        targets: of the images.
+        by_float: whether the float model's decisions are the targets.
+    """
     ours, reference = metric.score(outputs, targets), metric.score(floats, targets)
-    selection, test = _halves(metric, outputs, floats, targets)
     accuracy = Accuracy(
         metric=metric.name,
         float_value=reference.value,
         value=ours.value,
         stderr=ours.stderr,
-        delta_stderr=delta_stderr(ours.per_sample, reference.per_sample),
+        delta_stderr=_error_of_difference(ours, reference),
         higher_is_better=metric.higher_is_better,
-        selection=selection,
-        test=test,
+        informative=None if ours.informative is None else int(ours.informative.sum()),
+        sought=metric.sought,
+        by_float=by_float,
     )
-    return accuracy, ours.per_sample
+    kept: dict[str, Array] = {"per_sample": ours.per_sample, "float_per_sample": reference.per_sample}
+    if ours.informative is not None:
+        kept["informative"] = ours.informative
+    if ours.resampled is not None and reference.resampled is not None:
+        kept["resampled"] = ours.resampled.astype(np.float32)
+        kept["float_resampled"] = reference.resampled.astype(np.float32)
+    return accuracy, kept
 
 
-def _halves(
-    metric: Metric, outputs: Sequence[Array], floats: Sequence[Array], targets: Targets
-) -> tuple[HalfScore | None, HalfScore | None]:
-    """The metric on the samples that settings are chosen on, and on the others; None where there are too few."""
-    selection = selection_samples(len(targets))
-    if not selection.any():
-        return None, None
-    first, second = (
-        HalfScore(
-            float_value=metric.score([output[part] for output in floats], _of(targets, part)).value,
-            value=metric.score([output[part] for output in outputs], _of(targets, part)).value,
-        )
-        for part in (selection, ~selection)
-    )
-    return first, second
-
-
-def _of(targets: Targets, part: NDArray[np.bool_]) -> Targets:
-    """The targets of a part of the samples."""
-    if isinstance(targets, np.ndarray):
-        return targets[part]
-    chosen: Sequence[Any] = list(targets)
-    return [chosen[index] for index in np.flatnonzero(part).tolist()]
+def _error_of_difference(ours: Score, floats: Score) -> float:
+    """Standard error of the paired difference of the metric."""
+    if ours.resampled is not None and floats.resampled is not None:
+        return spread(draws_of(ours.resampled) - draws_of(floats.resampled))
+    return Score.mean(ours.per_sample - floats.per_sample).stderr
 
 
 def fidelity_of(
@@ -100,10 +96,10 @@ def _predictions(
     floats: Sequence[Array],
     targets: Targets,
     meter: FidelityMeter,
-    per_sample: Array,
+    scores: Mapping[str, Array],
 ) -> dict[str, Array]:
     """What is kept besides figures."""
-    predictions: dict[str, Array] = {"per_sample": per_sample, "per_sample_cosine": meter.cosines.mean(axis=1)}
+    predictions: dict[str, Array] = {**scores, "per_sample_cosine": meter.cosines.mean(axis=1)}
     classes, float_classes = metric.labels(outputs), metric.labels(floats)
     given = {"classes": classes, "float_classes": float_classes, "targets": targets}
     if all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i" for array in given.values()):
@@ -119,9 +115,10 @@ def _score(work: Work) -> None:
     metric = card.open_metric()
     split = work[DATASET].split(card.dataset.evaluation.split)
     targets = card.targets(split, work[EVALUATION_SAMPLES], floats)
-    accuracy, per_sample = paired_accuracy(metric, outputs, floats, targets)
+    by_float = card.metric.labels is Labels.FLOAT
+    accuracy, scores = paired_accuracy(metric, outputs, floats, targets, by_float=by_float)
     fidelity = fidelity_of(meter, metric, card.output_names(), outputs, floats)
-    predictions = _predictions(metric, outputs, floats, targets, meter, per_sample)
+    predictions = _predictions(metric, outputs, floats, targets, meter, scores)
     work.give(SCORED, Scored(accuracy, fidelity, predictions))
 
 

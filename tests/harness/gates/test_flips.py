@@ -49,6 +49,7 @@ def test_other_images_are_not_compared(tmp_path: Path) -> None:
     assert flips_of(fakes.result(fakes.spec(data="other")), before, now, None) is None
     assert flips_of(fakes.result(fakes.spec()), before, {"per_sample": fakes.hits(3, 7)}, None) is None
     assert flips_of(fakes.result(fakes.spec()), before, {}, None) is None
+    assert flips_of(fakes.result(fakes.spec()), before, {**now, "resampled": np.zeros(9)}, None) is None
 
 
 def test_answers_of_another_count_are_left_out(tmp_path: Path) -> None:

@@ -111,6 +111,30 @@ def test_other_evaluation_data_are_compared_by_standard_errors(baseline: Baselin
     assert verdict(fakes.result(other, value=0.9 - 0.021), predictions(440), baseline) is Verdict.REGRESSION
 
 
+def test_scores_of_an_older_version_are_not_paired(baseline: Baseline) -> None:
+    """A metric whose resamples the baseline does not keep: its scores per image may mean something else."""
+    kept = {**predictions(RIGHT - 5), "resampled": np.zeros(1050)}
+    found = judge(trial(RIGHT - 5), kept, baseline, SUITE.gates)
+    assert found.verdict is Verdict.PASS
+    (accuracy,) = [check for check in found.checks if check.name == "accuracy.quantized"]
+    assert "scores of an older version, accept them again: 2 standard errors are 0.0200" in accuracy.message
+
+
+def test_the_metric_itself_is_tested_where_it_is_no_mean(tmp_path: Path) -> None:
+    """mAP falls by 5 points while as many images score better as worse."""
+    store, random = TrialStore(tmp_path), np.random.RandomState(0)
+    before, now = np.ones(1050), 0.95 + 0.01 * random.randn(1050)
+    accepted = trial()
+    store.put(Outcome(accepted, (), {**predictions(), "resampled": before}))
+    baseline = updated_baseline(None, SUITE, [accepted], store)
+    scores = np.roll(fakes.hits(RIGHT, SAMPLES), 25)
+    fallen = fakes.result(accepted.spec, value=RIGHT / SAMPLES - 0.05)
+    found = judge(fallen, {"per_sample": scores, "resampled": now}, baseline, SUITE.gates)
+    assert found.verdict is Verdict.REGRESSION
+    noisy = 0.95 + 0.2 * random.randn(1050)
+    assert verdict(fallen, {"per_sample": scores, "resampled": noisy}, baseline) is Verdict.PASS
+
+
 def test_a_baseline_of_several_draws_allows_for_their_spread(tmp_path: Path) -> None:
     store, draws = TrialStore(tmp_path), []
     for seed, correct in enumerate((450, 446, 454)):  # standard deviation 4 of 500: 0.008

@@ -1,28 +1,30 @@
-"""What all metrics share: checks of outputs and targets, the bootstrap."""
+"""What all metrics share: checks of outputs and targets, standard errors."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from engine.errors import InferenceError
-from harness.metrics.base import bootstrap_stderr, check_outputs, scene_targets
+from harness.metrics.base import Score, check_outputs, scene_targets
 from tests.harness.metrics.scenes import scene
 
 
-def test_bootstrap_is_near_the_closed_form_and_repeatable() -> None:
-    hits = np.arange(400) % 5 == 0
-    first = bootstrap_stderr(lambda counts: float(counts @ hits / 400), 400)
-    assert first == bootstrap_stderr(lambda counts: float(counts @ hits / 400), 400)
-    assert first == pytest.approx(np.sqrt(0.2 * 0.8 / 400), rel=0.15)
-
-
-def test_bootstrap_is_the_spread_of_200_seeded_resamples() -> None:
+def test_a_mean_has_the_standard_error_of_a_mean() -> None:
     values = np.array([0.0, 1.0, 3.0, 4.0, 9.0])
-    random = np.random.RandomState(0)
-    means = np.array([values[random.randint(5, size=5)].mean() for _ in range(200)])
-    expected = np.sqrt(((means - means.mean()) ** 2).sum() / 199)
-    assert bootstrap_stderr(lambda counts: float(counts @ values / 5), 5) == pytest.approx(expected)
+    score = Score.mean(values)
+    assert (score.value, score.resampled) == (pytest.approx(3.4), None)
+    assert score.stderr == pytest.approx(stats.sem(values))
+    assert Score.mean(values[:1]).stderr == 0
+
+
+def test_any_other_metric_has_that_of_the_bootstrap() -> None:
+    """Near the closed form for a mean, and the same every time."""
+    hits = (np.arange(400) % 5 == 0).astype(np.float64)
+    first, again = (Score.of(lambda weights: weights @ hits / weights.sum(axis=1), hits) for _ in range(2))
+    assert first.value == pytest.approx(0.2)
+    assert first.stderr == again.stderr == pytest.approx(np.sqrt(0.2 * 0.8 / 400), rel=0.1)
 
 
 def test_none_stands_for_any_size() -> None:

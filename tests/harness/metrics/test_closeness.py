@@ -29,6 +29,16 @@ def test_the_mean_cosine_of_images_and_outputs() -> None:
     assert metric.agreement(ours, ours) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_outputs_that_are_zero_in_both_models_are_alike() -> None:
+    """A map without anything on it; zero in one model alone it counts nothing."""
+    metric = open_metric("cosine")
+    floats = [np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]), np.ones((3, 5))]
+    ours = [np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 2.0]]), np.ones((3, 5))]
+    labels = metric.labels(floats)
+    assert labels is not None
+    np.testing.assert_allclose(metric.score(ours, labels).per_sample, [1, 0.5, 0.5], atol=1e-6)
+
+
 def test_opposite_outputs_and_nan_count_nothing() -> None:
     metric = open_metric("cosine")
     floats = [np.ones((2, 4))]

@@ -10,7 +10,6 @@ import pytest
 
 from engine.errors import InferenceError
 from harness.metrics import open_metric
-from harness.metrics.base import bootstrap_stderr
 from harness.metrics.detection import (
     Detections,
     Map50Options,
@@ -19,6 +18,7 @@ from harness.metrics.detection import (
     decode_heads,
     score_detections,
 )
+from harness.metrics.resampling import RESAMPLES, draws_of, weightings
 from tests.harness.metrics.scenes import Box, scene
 
 
@@ -41,8 +41,7 @@ class TestAveragePrecision:
         ],
     )
     def test_by_hand(self, hits: list[int], targets: int, expected: float) -> None:
-        ranking = np.array(hits, np.int64)
-        assert average_precision(ranking, np.ones_like(ranking), targets) == pytest.approx(expected)
+        assert average_precision(np.array(hits, bool), targets) == pytest.approx(expected)
 
 
 class TestMap50:
@@ -92,6 +91,45 @@ class TestMap50:
         )
         assert score.value == 1.0
         assert score.per_sample.tolist() == [1.0, 0.0, 1.0]
+        assert score.informative is not None
+        assert score.informative.tolist() == [False, False, True]
+
+    def test_a_stray_box_of_which_the_model_is_not_sure_flips_no_image(self) -> None:
+        """Of 50 images 31 are empty: boxes at 0.01 to 0.24 on all of them leave every image right, and mAP at 1."""
+        scenes = [scene([self.A], [0])] * 19 + [scene([], [])] * 31
+        sure = [found([self.A], [0.9], [0])] * 19
+        stray = [found([self.B], [0.01 + 0.23 * index / 30], [0]) for index in range(31)]
+        quiet, noisy = (score_detections(sure + rest, scenes, 1) for rest in ([found([], [], [])] * 31, stray))
+        for score in (quiet, noisy):
+            assert (score.value, score.stderr, score.per_sample.tolist()) == (1.0, 0.0, [1.0] * 50)
+            assert score.informative is not None
+            assert score.informative.sum() == 19
+        assert score_detections(sure + stray, scenes, 1, sure=0.2).per_sample.sum() < 50
+
+    def test_without_any_target_the_share_of_right_images_counts(self) -> None:
+        scenes = [scene([], [])] * 4
+        score = score_detections([found([self.A], [0.9], [0])] + [found([], [], [])] * 3, scenes, 1)
+        assert (score.value, score.per_sample.tolist(), score.resampled) == (0.75, [0, 1, 1, 1], None)
+
+    def test_resamples_are_those_of_the_images_repeated(self) -> None:
+        """Every draw, computed at once, against mAP of a data set in which the images occur that often."""
+        random = np.random.RandomState(3)
+        places = [tuple(float(v) for v in (x, x, x + 10, x + 10)) for x in range(0, 60, 12)]
+        scenes, detections = [], []
+        for _ in range(12):
+            chosen = [places[index] for index in random.choice(5, random.randint(0, 4), replace=False)]
+            scenes.append(scene(chosen, random.randint(2, size=len(chosen)).tolist()))
+            seen = [places[index] for index in random.choice(5, random.randint(0, 5), replace=False)]
+            order = np.sort(random.rand(len(seen)).round(1))[::-1]
+            detections.append(found(seen, order.tolist(), random.randint(2, size=len(seen)).tolist()))
+        score = score_detections(detections, scenes, 2)
+        assert score.resampled is not None
+        weights = weightings(12)
+        for row in (0, 1, 2, RESAMPLES - 1, RESAMPLES, len(weights) - 1):
+            index = np.repeat(np.arange(12), weights[row].astype(int)).tolist()
+            if any(len(scenes[i].classes) for i in index):
+                again = score_detections([detections[i] for i in index], [scenes[i] for i in index], 2)
+                assert score.resampled[row] == pytest.approx(again.value, abs=1e-6)
 
     OPTIONS = Map50Options.model_validate(
         {"classes": 2, "heads": [{"stride": 8, "anchors": [[6, 10]]}, {"stride": 16, "anchors": [[20, 12]]}]}
@@ -200,7 +238,9 @@ class TestMap50:
             [found([self.A], [0.9], [0]), found([], [], [])], [scene([self.A], [0]), scene([self.A], [0])], 1
         )
         assert score.value == 0.5
-        assert score.stderr == pytest.approx(bootstrap_stderr(lambda counts: counts[0] / 2, 2))
+        assert score.resampled is not None
+        np.testing.assert_allclose(score.resampled, weightings(2)[:, 0] / 2)
+        assert score.stderr == pytest.approx(np.std(draws_of(score.resampled), ddof=1))
 
 
 @pytest.mark.parametrize("nms_iou", [0.3, 0.6, 1.0])

@@ -12,6 +12,7 @@ import pytest
 from engine.errors import ConfigError, InferenceError
 from harness.metrics import open_metric
 from harness.metrics.own import OwnMetric
+from harness.metrics.resampling import means
 
 OWN = """
 import numpy as np
@@ -51,6 +52,17 @@ class TestOwnMetric:
     def test_one_number_is_split_by_sample(self) -> None:
         score = open_metric("own_metric_module:whole").score(self.OUTPUTS, self.TARGETS)
         assert (score.value, score.per_sample.tolist()) == (0.75, [1, 1, 0, 1])
+
+    def test_one_number_is_resampled_by_its_linear_part(self) -> None:
+        """Of a mean that is all there is: the values on resamples are those of the mean."""
+        random = np.random.RandomState(0)
+        outputs, targets = [random.rand(40, 1)], random.randint(2, size=40)
+        each = open_metric("own_metric_module:share").score(outputs, targets)
+        whole = open_metric("own_metric_module:whole").score(outputs, targets)
+        assert each.resampled is None
+        assert whole.resampled is not None
+        np.testing.assert_allclose(whole.resampled, means(each.per_sample), atol=1e-5)
+        assert whole.stderr == pytest.approx(each.stderr, rel=0.1)
 
     def test_its_labels_give_agreement(self) -> None:
         metric = open_metric("own_metric_module:share")

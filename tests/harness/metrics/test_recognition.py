@@ -77,6 +77,12 @@ class TestEditSimilarity:
         assert score.value == pytest.approx(np.mean(expected))
         assert score.stderr == pytest.approx(np.std(expected, ddof=1) / np.sqrt(len(pairs)))
 
+    def test_nothing_read_where_nothing_is_written_is_right(self) -> None:
+        score = metric().score([np.stack([one_hot([0, 0]), one_hot([1, 0]), one_hot([1, 0])])], ["", "", "a"])
+        assert score.per_sample.tolist() == [1, 0, 1]
+        assert score.informative is not None
+        assert score.informative.tolist() == [False, False, True]
+
     def test_nan_scores_nothing(self) -> None:
         outputs = one_hot([1, 0])[np.newaxis].copy()
         outputs[0, 1, 1] = np.nan

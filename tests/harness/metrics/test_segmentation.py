@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import ConfigError, InferenceError
 from harness.metrics import open_metric
-from harness.metrics.base import bootstrap_stderr
+from harness.metrics.resampling import weightings
 from harness.metrics.segmentation import Miou, MiouOptions, bilinear
 from tests.harness.metrics.scenes import scene
 
@@ -57,7 +57,19 @@ class TestMiou:
         score = Miou(MiouOptions(classes=2)).score([outputs], [scene([], [], target) for target in targets])
         values = {0: 0.0, 1: (1 / 2 + 0) / 2, 2: 1.0}  # by how often the first image was drawn
         assert score.value == values[1]
-        assert score.stderr == pytest.approx(bootstrap_stderr(lambda counts: values[int(counts[0])], 2))
+        assert score.resampled is not None
+        np.testing.assert_allclose(score.resampled, [values[int(first)] for first in weightings(2)[:, 0]])
+        assert score.stderr == pytest.approx(np.std(score.resampled, ddof=1))
+
+    def test_an_image_without_a_class_is_right_if_none_is_found(self) -> None:
+        """The second mask is not counted at all, the third is background throughout, as is the output."""
+        masks = [np.array([[1, 0]], np.uint8), np.full((1, 2), 255, np.uint8), np.zeros((1, 2), np.uint8)]
+        outputs = np.zeros((3, 2, 1, 2), np.float32)
+        outputs[0, 1, 0, 0] = 1
+        score = Miou(MiouOptions(classes=2)).score([outputs], [scene([], [], mask) for mask in masks])
+        assert (score.value, score.per_sample.tolist()) == (1.0, [1.0, 1.0, 1.0])
+        assert score.informative is not None
+        assert score.informative.tolist() == [True, False, False]
 
     @pytest.mark.parametrize(("classes", "allowed"), [(1, False), (2, True), (256, True), (257, False)])
     def test_classes_are_those_of_a_mask_of_bytes(self, classes: int, allowed: bool) -> None:
@@ -108,7 +120,7 @@ class TestForms:
         mask[0] = 255
         metric = open_metric("miou", {"classes": 3})
         assert metric.score([output], [scene([], [], mask)]).value == 1.0
-        assert metric.score([output], [scene([], [], np.full((4, 4), 255, np.uint8))]).value == 0.0
+        assert metric.score([output], [scene([], [], np.full((4, 4), 255, np.uint8))]).value == 1.0
         mask[0] = 9
         with pytest.raises(
             InferenceError, match=r"a mask holds class 9, the output has 3 classes \(0\.\.2; 255 is not counted\)"

@@ -46,6 +46,8 @@ class TestHmean:
         assert score.value == pytest.approx(2 * 3 / 7)
         assert score.per_sample.tolist() == [1, 1, 0]
         assert score.stderr > 0
+        assert score.informative is not None
+        assert score.informative.tolist() == [True, False, False]
 
     def test_a_box_grows_by_area_over_perimeter(self) -> None:
         (box,) = text_boxes(probabilities([(20, 20, 40, 30)])[0], HmeanOptions(unclip_ratio=1.5))

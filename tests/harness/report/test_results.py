@@ -59,6 +59,29 @@ def test_every_pareto_point_has_a_fragment_that_the_converter_takes(sweep: Sweep
     assert asked["model_parameters"]["node_info"] == {"conv": {"InputType": "int16", "OutputType": "int16"}}
 
 
+def test_what_fails_is_no_pareto_point_and_what_comes_nearest_is_named(sweep: Sweep) -> None:
+    result = sweep.results[0]
+    choice = Choice(
+        model="one",
+        march=result.spec.march,
+        best=None,
+        nearest=result.spec.key,
+        lacks="agreement 0.8769, the suite's floor is 0.95",
+        compared=0,
+        failing=2,
+        samples=20,
+        significance=0.05,
+    )
+    found = Sweep(sweep.summary.model_copy(update={"choices": (choice,)}), sweep.results)
+    assert (found.front, found.alike) == (frozenset(), frozenset())
+    text = pareto_yaml(found)
+    assert text == (
+        f"# one on bayes-e: no setting passes the gates; nearest: {result.spec.id} "
+        "(agreement 0.8769, the suite's floor is 0.95)\n"
+    )
+    assert yaml.safe_load(text) is None
+
+
 def test_trials_that_cannot_be_told_apart_need_company(sweep: Sweep) -> None:
     keys = [result.spec.key for result in sweep.results]
     choices = tuple(

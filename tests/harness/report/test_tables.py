@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from harness.gates.choice import Choice
+from harness.gates.choice import Choice, CrossFit, Resolution
 from harness.gates.nights import Night
 from harness.report.results import Sweep
 from harness.report.tables import choice_text, comparison_table, drift_table, node_table, sweep_tables, trial_table
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
-from harness.trials.figures import HalfScore, TrialNode
+from harness.trials.figures import TrialNode
 from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes
 
@@ -113,32 +113,32 @@ def test_a_figure_that_one_lacks_has_no_difference(tmp_path: Path) -> None:
     assert cells["cosine.output"] == ["0.99", "0.99", "+0"]
 
 
-def test_what_would_be_chosen_and_what_it_is_worth_elsewhere() -> None:
+def test_what_is_recommended_and_what_it_is_worth_elsewhere() -> None:
     result = fakes.result(fakes.spec())
     assert result.accuracy is not None
-    halves = {"selection": HalfScore(float_value=0.9, value=0.89), "test": HalfScore(float_value=0.9, value=0.875)}
-    tested = result.model_copy(update={"accuracy": result.accuracy.model_copy(update=halves)})
+    objects = {"informative": 19, "sought": "objects", "by_float": True}
+    found = result.model_copy(update={"accuracy": result.accuracy.model_copy(update=objects)})
     choice = Choice(
         model="net",
         march=result.spec.march,
         best=result.spec.key,
-        front=(),
         alike=("a", "b", "c"),
         compared=7,
-        samples=20,
+        failing=2,
+        cross_fit=CrossFit(chosen=-0.01, reported=-0.025, share=0.76, sides=50),
+        resolution=Resolution(difference=0.05, images=150),
+        samples=50,
         significance=0.05,
     )
-    assert choice_text(choice, [tested]) == (
-        "Best: max, Δ -1.00 pt on the samples that chose it, -2.50 pt on the 20 others. "
-        "These 3 of 7 settings cannot be told apart (≈)."
+    assert choice_text(choice, [found]) == (
+        "The float model finds objects in 19 of 50 images. Best: max, chosen by 76 % of random halves; what they "
+        "choose has Δ -1.00 pt on their own images and -2.50 pt on the others. These 3 of 7 settings cannot be told "
+        "apart (≈): about 150 images with objects tell 5 points apart. Not considered: 2 that fail a gate."
     )
-    alone = choice.model_copy(update={"alike": ("a",)})
+    alone = choice.model_copy(update={"alike": ("a",), "cross_fit": None, "failing": 0})
     assert choice_text(alone, [result]) == "Best: max."
-    other = result.model_copy(update={"spec": fakes.spec(settings=fakes.KL)})
-    luck = alone.model_copy(update={"better": (other.spec.key,)})
-    assert choice_text(luck, [tested, other]).endswith(
-        "on the 20 others. On the others kl is better, beyond noise: the choice does not hold there."
-    )
+    none = alone.model_copy(update={"best": None, "nearest": result.spec.key, "lacks": "agreement 0.8769, the floor"})
+    assert choice_text(none, [result]) == "No setting passes the gates. Nearest: max (agreement 0.8769, the floor)."
 
 
 def test_drift_tells_since_when() -> None:

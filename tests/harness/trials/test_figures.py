@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy import stats
 
-from harness.trials.figures import Accuracy, Footprint, HalfScore, delta_stderr
+from harness.trials.figures import Accuracy, Fidelity, Footprint
 
 
 def accuracy(value: float, float_value: float, **changes: Any) -> Accuracy:
@@ -42,22 +41,23 @@ def test_goodness_is_below_one_where_the_quantised_model_is_worse(
 ) -> None:
     found = accuracy(value, float_value, higher_is_better=higher)
     assert found.goodness == pytest.approx(expected)
-    assert found.chosen_by == pytest.approx(expected)
+    assert found.direction == (1 if higher else -1)
 
 
-def test_settings_are_chosen_by_their_half() -> None:
-    half, other = HalfScore(float_value=0.5, value=0.4), HalfScore(float_value=0.5, value=0.1)
-    assert accuracy(0.9, 0.9, selection=half, test=other).chosen_by == pytest.approx(0.8)
-    assert accuracy(0.9, 0.9, selection=half, test=other, higher_is_better=False).chosen_by == pytest.approx(1.25)
+def test_how_many_images_hold_something_to_find_is_said() -> None:
+    objects = accuracy(0.9, 1.0, informative=19, sought="objects")
+    assert objects.found(50) == "19 of 50 images have objects by their labels."
+    by_float = objects.model_copy(update={"by_float": True})
+    assert by_float.found(50) == "The float model finds objects in 19 of 50 images."
+    assert (objects.found(19), accuracy(0.9, 1.0).found(50)) == ("", "")
+    assert (objects.images, accuracy(0.9, 1.0).images) == ("images with objects", "images")
+
+
+def test_the_least_similar_output_is_named() -> None:
+    alone = Fidelity(cosine=0.99, cosine_min=0.9, sqnr_db=None, max_abs=0, agreement=None)
+    assert alone.lowest_cosine == ("output", 0.99)
+    assert alone.model_copy(update={"parts": {"boxes": 0.999, "classes": 0.97}}).lowest_cosine == ("classes", 0.97)
 
 
 def test_times_add_up() -> None:
     assert Footprint(latency_ms=1.5, cpu_ms=0.25, ddr_mb=1, cpu_nodes=1, subgraphs=1).total_ms == 1.75
-
-
-def test_the_standard_error_is_that_of_the_mean_difference() -> None:
-    random = np.random.RandomState(0)
-    ours, floats = random.rand(50), random.rand(50)
-    assert delta_stderr(ours, floats) == pytest.approx(stats.sem(ours - floats))
-    assert delta_stderr(ours, ours) == 0
-    assert delta_stderr(ours[:1], floats[:1]) == 0

@@ -9,7 +9,6 @@ import pytest
 
 from engine.errors import MissingError
 from harness.exchange import Exchange
-from harness.trials.figures import delta_stderr
 from harness.trials.trial import RESULT_FILE, Outcome, TrialStore
 from tests.harness import fakes
 
@@ -67,12 +66,6 @@ def test_metrics_have_the_names_of_the_record_and_no_holes() -> None:
         *("latency.ms", "latency.cpu_ms", "latency.total_ms", "ddr.mb", "cpu_nodes", "subgraphs"),
     }
     assert fakes.failed(fakes.spec()).metrics() == {}
-
-
-def test_delta_stderr_is_that_of_the_paired_difference() -> None:
-    ours, floats = np.array([1.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0])
-    assert delta_stderr(ours, floats) == pytest.approx(np.std([0, -1, 0, 0], ddof=1) / 2)
-    assert delta_stderr(ours[:1], floats[:1]) == 0.0
 
 
 def test_a_changed_copy_of_a_spec_has_a_key_of_its_own() -> None:

@@ -31,6 +31,14 @@ def test_the_worst_samples_come_first_then_those_least_like_float() -> None:
     assert len(worst_samples(PREDICTIONS)) == 16
 
 
+def test_of_equal_scores_images_with_something_to_find_come_first() -> None:
+    """Photographs without a box, however little alike their outputs are, are not the worst."""
+    kept = {"per_sample": np.ones(4), "per_sample_cosine": np.array([0.5, 0.99, 0.6, 0.98])}
+    assert worst_samples(kept).tolist() == [0, 2, 3, 1]
+    kept["informative"] = np.array([False, True, False, True])
+    assert worst_samples(kept).tolist() == [3, 1, 0, 2]
+
+
 def test_of_classes_there_is_a_panel_per_sample() -> None:
     picture = Image.open(io.BytesIO(worst_picture(PREDICTIONS, lambda index: np.zeros((28, 28, 1), np.uint8))))
     assert picture.width == 4 * (_SIDE + 8)

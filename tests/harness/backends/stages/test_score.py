@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
-from harness.backends.stages.score import SCORE, Scored, _of, fidelity_of, paired_accuracy
+from harness.backends.stages.score import SCORE, Scored, fidelity_of, paired_accuracy
 from harness.metrics import open_metric
+from harness.metrics.resampling import weightings
 from harness.trials.comparison import FidelityMeter
-from harness.trials.figures import HalfScore
-from harness.trials.halves import selection_samples
 from tests.harness.backends.stages import work
 
 OURS = np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 0.0], [0.0, 1.0]])
@@ -27,12 +26,16 @@ def met(ours: list[np.ndarray], floats: list[np.ndarray]) -> FidelityMeter:
 
 
 def test_both_models_are_scored_on_the_same_images() -> None:
-    accuracy, per_sample = paired_accuracy(open_metric("top1"), [OURS], [FLOATS], TARGETS)
+    accuracy, kept = paired_accuracy(open_metric("top1"), [OURS], [FLOATS], TARGETS)
     assert (accuracy.metric, accuracy.float_value, accuracy.value) == ("top1", 0.75, 0.5)
     assert accuracy.stderr == pytest.approx(np.sqrt(0.5 * 0.5 / 4))
     assert accuracy.delta_stderr == pytest.approx(np.std([0, -1, 0, 0], ddof=1) / 2)
     assert accuracy.higher_is_better
-    assert per_sample.tolist() == [1, 0, 0, 1]
+    assert {name: array.tolist() for name, array in kept.items()} == {
+        "per_sample": [1, 0, 0, 1],
+        "float_per_sample": [1, 1, 0, 1],
+    }
+    assert (accuracy.informative, accuracy.by_float) == (None, False)
 
 
 def test_fidelity_is_the_mean_and_the_least_of_all_cosines() -> None:
@@ -49,23 +52,32 @@ def test_fidelity_is_the_mean_and_the_least_of_all_cosines() -> None:
     assert (alone.agreement, alone.parts) == (0.75, {})
 
 
-def test_halves_are_scored_where_there_are_samples_enough() -> None:
-    count = 2000
-    chosen = selection_samples(count)
-    assert chosen.any()
-    targets = np.zeros(count, np.int64)
-    right = np.tile([1.0, 0.0], (count, 1))
-    ours = np.where(chosen[:, np.newaxis], right, 1 - right)
-    accuracy, _ = paired_accuracy(open_metric("top1"), [ours], [right], targets)
-    assert accuracy.selection == HalfScore(float_value=1, value=1)
-    assert accuracy.test == HalfScore(float_value=1, value=0)
-    few, _ = paired_accuracy(open_metric("top1"), [OURS[:3]], [FLOATS[:3]], TARGETS[:3])
-    assert (few.selection, few.test) == (None, None)
+def rows(*images: list[tuple[float, float, float]]) -> list[np.ndarray]:
+    """An output of YOLOv5's form, one class: left, top and score of boxes of 10 pixels, up to three an image."""
+    found = np.zeros((len(images), 3, 6), np.float32)
+    for image, boxes in enumerate(images):
+        for place, (left, top, score) in enumerate(boxes):
+            found[image, place] = (left + 5, top + 5, 10, 10, 1, score)
+    return [found]
 
 
-def test_targets_that_are_no_array_are_halved_too() -> None:
-    assert _of(["a", "b", "c"], np.array([True, False, True])) == ["a", "c"]
-    assert np.asarray(_of(np.array([1, 2, 3]), np.array([True, False, True]))).tolist() == [1, 3]
+def test_a_detector_is_paired_on_resamples_of_its_own_metric() -> None:
+    """Of 50 images 31 are empty. Stray boxes at 0.01 change nothing; a network that finds half loses what it shows."""
+    metric = open_metric("map50", {"classes": 1, "decoder": "yolov5"})
+    floats = rows(*[[(0, 0, 0.9), (20, 0, 0.8)]] * 19, *[[]] * 31)
+    labels = metric.labels(floats)
+    assert labels is not None
+    stray = rows(*[[(0, 0, 0.9), (20, 0, 0.8), (40, 0, 0.01)]] * 19, *[[(5, 5, 0.01)]] * 31)
+    same, kept = paired_accuracy(metric, stray, floats, labels, by_float=True)
+    assert (same.value, same.float_value, same.delta, same.margin) == (1, 1, 0, 0)
+    assert same.found(50) == "The float model finds objects in 19 of 50 images."
+    assert kept["informative"].sum() == 19
+    assert kept["per_sample"].tolist() == [1.0] * 50
+    half, kept = paired_accuracy(metric, rows(*[[(0, 0, 0.9)]] * 19, *[[]] * 31), floats, labels)
+    assert half.value == pytest.approx(0.5)
+    assert half.margin == pytest.approx(0)  # the same loss in every image with objects
+    assert kept["resampled"].dtype == np.float32
+    assert kept["resampled"].shape == kept["float_resampled"].shape == weightings(50).shape[:1]
 
 
 def test_what_is_kept_of_a_classifier() -> None:
