@@ -23,6 +23,9 @@ PYRAMID_STRIDES = (8, 16, 32, 64, 128)
 """Of the five maps that RetinaNet, FCOS and EfficientDet predict from."""
 _BINS = 16
 """Distances per side of a box that YOLOv8 tells apart."""
+PICODET_STRIDES = (8, 16, 32, 64)
+PICODET_BINS = 8
+"""Distances per side of a box that PicoDet tells apart."""
 
 
 class BoxDecoder(StrEnum):
@@ -40,6 +43,8 @@ class BoxDecoder(StrEnum):
         FCOS: (images, P, C) class logits, (images, P, 4) distances to the sides in strides, (images, P, 1) logits of
             centreness, for cells at strides 8 to 128 (torchvision).
         DETR: (images, P, C + 1) logits, no object last, and (images, P, 4) centre and size in 0..1.
+        PICODET: four tables (images, P, C) of class scores at strides 8 to 64, then four (images, P, 32): distributions
+            of the distances to the sides (PaddleDetection, exported without post-processing).
         CENTERNET: maps of class logits (images, C, h, w), of sizes and of offsets (images, 2, h, w), both in cells.
     """
 
@@ -53,6 +58,7 @@ class BoxDecoder(StrEnum):
     YOLOV4 = "yolov4"
     FCOS = "fcos"
     DETR = "detr"
+    PICODET = "picodet"
     CENTERNET = "centernet"
 
 
@@ -97,6 +103,11 @@ def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int 
         BoxDecoder.YOLOV4: [(None, 1, 4), (None, classes)],
         BoxDecoder.FCOS: [(pyramid, classes), (pyramid, 4), (pyramid, 1)],
         BoxDecoder.DETR: [(None, classes + 1), (None, 4)],
+        BoxDecoder.PICODET: [
+            (rows * columns, depth)
+            for depth in (classes, 4 * PICODET_BINS)
+            for rows, columns in rounded_up_grids(size, PICODET_STRIDES)
+        ],
         BoxDecoder.CENTERNET: [(classes, *cell), (2, *cell), (2, *cell)],
     }
     return shapes[kind]
@@ -104,7 +115,12 @@ def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int 
 
 def pyramid_grids(size: Size) -> list[tuple[int, int]]:
     """Rows and columns of the five maps of a feature pyramid: halved and rounded up from map to map."""
-    return [(-(-size[0] // stride), -(-size[1] // stride)) for stride in PYRAMID_STRIDES]
+    return rounded_up_grids(size, PYRAMID_STRIDES)
+
+
+def rounded_up_grids(size: Size, strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Rows and columns of maps at ``strides``, in which a part of a cell counts as one."""
+    return [(-(-size[0] // stride), -(-size[1] // stride)) for stride in strides]
 
 
 def _fits(found: Sequence[tuple[int, ...]], wanted: Sequence[tuple[int | None, ...]]) -> bool:
@@ -198,6 +214,20 @@ def _detr(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     return corners(outputs[1]) * extent(size), softmax(outputs[0])[..., :-1]
 
 
+def _picodet(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+    """Expected distance of each side, in strides, from the middle of the cell, as of YOLOv8 (Yu et al., PP-PicoDet)."""
+    del classes
+    levels, boxes = len(PICODET_STRIDES), []
+    grids = rounded_up_grids(size, PICODET_STRIDES)
+    for output, grid, stride in zip(outputs[levels:], grids, PICODET_STRIDES, strict=True):
+        bins = output.reshape(len(output), -1, 4, PICODET_BINS)
+        distances = softmax(bins) @ np.arange(PICODET_BINS, dtype=np.float32)
+        middle = _cells(grid) + np.float32(0.5)
+        ends = np.concatenate([middle - distances[..., :2], middle + distances[..., 2:]], axis=-1)
+        boxes.append(ends * np.float32(stride))
+    return np.concatenate(boxes, axis=1), np.concatenate(outputs[:levels], axis=1)
+
+
 def _centernet(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     """Peaks among 3x3 cells, moved by their offset (Zhou et al., Objects as Points)."""
     from scipy.ndimage import maximum_filter
@@ -253,6 +283,7 @@ _DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = 
         BoxDecoder.YOLOV4: _yolov4,
         BoxDecoder.FCOS: _fcos,
         BoxDecoder.DETR: _detr,
+        BoxDecoder.PICODET: _picodet,
         BoxDecoder.CENTERNET: _centernet,
     }
 )

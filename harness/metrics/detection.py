@@ -215,6 +215,9 @@ def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequ
             return {"boxes": [outputs[0]], "classes": [outputs[1]]}
         case BoxDecoder.FCOS:
             return {"boxes": [outputs[1]], "objectness": [outputs[2]], "classes": [outputs[0]]}
+        case BoxDecoder.PICODET:
+            half = len(outputs) // 2
+            return {"boxes": list(outputs[half:]), "classes": list(outputs[:half])}
         case BoxDecoder.END_TO_END:
             return {"boxes": [outputs[0][..., :4]], "classes": [outputs[0][..., 4:]]}
         case _:

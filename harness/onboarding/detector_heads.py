@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.metrics.decoders import STRIDES, BoxDecoder
+from harness.metrics.decoders import PICODET_BINS, PICODET_STRIDES, STRIDES, BoxDecoder, rounded_up_grids
 from harness.metrics.detection import BoxFormula
 from harness.onboarding.exporters import read_exported
 from harness.onboarding.head_guess import HeadGuess
@@ -42,12 +42,13 @@ _USUAL = {
     BoxDecoder.YOLOX: "0..255",
     BoxDecoder.SSD: "-1..1",
     BoxDecoder.DETR: "ImageNet mean and deviation",
+    BoxDecoder.PICODET: "ImageNet mean and deviation",
     BoxDecoder.CENTERNET: "ImageNet mean and deviation",
 }
 """Normalisation that networks are published with; the others take 0..1."""
 _SUPPRESSED = (BoxDecoder.END_TO_END, BoxDecoder.DETR, BoxDecoder.CENTERNET)
 """Whose boxes do not overlap, so that nothing has to be suppressed."""
-_STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR)
+_STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR, BoxDecoder.PICODET)
 """Networks that are trained on stretched images; the others keep the proportions."""
 
 
@@ -122,6 +123,20 @@ def split_heads(network: NetworkOutputs) -> HeadGuess | None:
     (classes,) = depths
     reason = f"six maps of {_DISTANCES} and {classes} channels at strides 8, 16, 32"
     return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
+
+
+def distribution_tables(network: NetworkOutputs) -> HeadGuess | None:
+    """PicoDet: class scores of four maps, then distributions of the distances to the sides."""
+    shapes, levels = shapes_of(network), len(PICODET_STRIDES)
+    cells = [rows * columns for rows, columns in rounded_up_grids(network.size, PICODET_STRIDES)]
+    if len(shapes) != 2 * levels or [shape[0] for shape in shapes] != 2 * cells:
+        return None
+    depths = [shape[1:] for shape in shapes]
+    if set(depths[levels:]) != {(4 * PICODET_BINS,)} or len(set(depths[:levels])) > 1 or len(depths[0]) != 1:
+        return None
+    classes = depths[0][0]
+    reason = f"four tables of {classes} class scores and four of {4 * PICODET_BINS} values at strides 8, 16, 32, 64"
+    return _decoded("PicoDet", BoxDecoder.PICODET, classes, network, reason)
 
 
 def anchor_heads(network: NetworkOutputs) -> HeadGuess | None:

@@ -10,6 +10,7 @@ from harness.metrics.closeness import Agreement
 from harness.onboarding.detector_heads import (
     anchor_heads,
     distribution_heads,
+    distribution_tables,
     heat_maps,
     one_table,
     scores_and_boxes,
@@ -113,6 +114,7 @@ HEADS: tuple[Callable[[NetworkOutputs], HeadGuess | None], ...] = (
     anchor_heads,
     distribution_heads,
     split_heads,
+    distribution_tables,
     prior_tables,
     prior_maps,
     points_of_pyramid,

