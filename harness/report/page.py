@@ -81,7 +81,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         counts=_counts(sweep),
         trials=len(sweep.results),
         groups=len(sweep.results) - len(sweep.twins),
-        fragments=[(result, as_yaml(result)) for result in sweep.results if result.spec.key in sweep.front],
+        fragments=[(each, as_yaml(each)) for each in sweep.results if each.spec.key in sweep.front | sweep.best],
         changes=_changes(sweep),
         choices=[_choice(choice, sweep) for choice in sweep.summary.choices],
         causes=causes_of(sweep),

@@ -113,6 +113,11 @@ class Sweep:
         return self.summary.judgement.verdict
 
     @property
+    def best(self) -> frozenset[str]:
+        """Keys of the recommended trials."""
+        return frozenset(choice.best for choice in self.summary.choices if choice.best is not None)
+
+    @property
     def front(self) -> frozenset[str]:
         """Keys of the Pareto points."""
         return frozenset(key for choice in self.summary.choices for key in choice.front)
@@ -190,8 +195,8 @@ def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[
 
 
 def pareto_yaml(sweep: Sweep) -> str:
-    """What to paste into a converter's YAML file for each Pareto point, one YAML document each; comments alone where no
-    setting passes the gates."""
+    """What to paste into a converter's YAML file for the recommended setting and each Pareto point, one YAML document
+    each; comments alone where no setting passes the gates."""
     named = {result.spec.key: result.spec.id for result in sweep.results}
     none = [
         f"# {choice.model} on {choice.march.value}: no setting passes the gates; nearest: {named[choice.nearest]} "
@@ -199,5 +204,9 @@ def pareto_yaml(sweep: Sweep) -> str:
         for choice in sweep.summary.choices
         if choice.best is None
     ]
-    points = [as_yaml(result) for result in sweep.results if result.spec.key in sweep.front]
+    points = [
+        ("# recommended\n" if result.spec.key in sweep.best else "") + as_yaml(result)
+        for result in sweep.results
+        if result.spec.key in sweep.front | sweep.best
+    ]
     return "".join(none) + "---\n".join(points)

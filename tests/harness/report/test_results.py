@@ -40,7 +40,7 @@ def test_parquet_and_csv_hold_the_same(sweep: Sweep) -> None:
 
 def test_every_pareto_point_has_a_fragment_that_the_converter_takes(sweep: Sweep) -> None:
     fragments = list(yaml.safe_load_all(pareto_yaml(sweep)))
-    assert len(fragments) == len(sweep.front)
+    assert len(fragments) == len(sweep.front | sweep.best)
     settings = fakes.Settings(
         max_percentile=0.999, per_channel=True, asymmetric=True, mean_bias_correction=True, input_type_rt="nv12"
     )
@@ -100,6 +100,10 @@ def test_trials_that_cannot_be_told_apart_need_company(sweep: Sweep) -> None:
     found = Sweep(sweep.summary.model_copy(update={"choices": choices}), sweep.results)
     assert found.alike == set(keys[2:4])
     assert found.front == {keys[0]}
+    assert found.best == {keys[0], keys[2]}
+    documents = pareto_yaml(found).split("---\n")
+    assert len(documents) == 2  # the recommended setting of the second model, though it has no star
+    assert all(document.startswith("# recommended\n") for document in documents)
 
 
 def test_a_sweep_is_as_bad_as_its_worst_trial(sweep: Sweep) -> None:
