@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.terms import March
 from harness.gates.judge import floors
-from harness.gates.paired import Evidence, error_of_lead, p_ahead, p_apart
+from harness.gates.paired import MetricEvidence, error_of_lead, p_ahead, p_apart
 from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.metrics.resampling import SPLITS
 from harness.strict_yaml import StrictModel
@@ -170,15 +170,15 @@ def _lacks(verdict: TrialVerdict) -> str:
 
 
 class _Evidences:
-    """Evidence of a trial and of its float model, where they are kept."""
+    """MetricEvidence of a trial and of its float model, where they are kept."""
 
-    def __init__(self, ours: Evidence | None, floats: Evidence | None) -> None:
+    def __init__(self, ours: MetricEvidence | None, floats: MetricEvidence | None) -> None:
         self.ours, self.floats = ours, floats
 
     @classmethod
     def of(cls, result: TrialResult, store: TrialStore) -> _Evidences:
         kept = store.predictions(result.spec.key)
-        return cls(Evidence.of(result, kept), Evidence.of_float(result, kept))
+        return cls(MetricEvidence.of(result, kept), MetricEvidence.of_float(result, kept))
 
 
 class _Settings:

@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from harness.gates.baseline import ACCURACY, Baseline, BaselineTrial, ExpectedFailure, Reference, gated
-from harness.gates.paired import Evidence, p_ahead
+from harness.gates.paired import MetricEvidence, p_ahead
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.suites.suite import Gates
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
@@ -195,7 +195,7 @@ def _judge_accuracy(
         return Check(ACCURACY, Verdict.MISSING, "not in the baseline")
     difference = (accuracy.value - reference.value) * accuracy.direction
     text = f"{accuracy.value:.4f}, baseline {reference}"
-    now, before = Evidence.of(result, predictions), Evidence.of_accepted(accepted, result)
+    now, before = MetricEvidence.of(result, predictions), MetricEvidence.of_accepted(accepted, result)
     if now is not None and before is not None and now.pairs_with(before):
         ahead, behind = (now, before) if difference > 0 else (before, now)
         p = float(p_ahead(ahead, [behind])[0])

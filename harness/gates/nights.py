@@ -15,7 +15,7 @@ from engine.errors import ConfigError
 from engine.ir import write_atomically
 from engine.sealed import sealed, unsealed
 from harness.gates.baseline import ACCURACY, Baseline
-from harness.gates.paired import Evidence, p_ahead
+from harness.gates.paired import MetricEvidence, p_ahead
 from harness.gates.verdicts import Verdict
 from harness.strict_yaml import StrictModel
 from harness.trials.trial import TrialResult
@@ -73,8 +73,8 @@ def trial_night(
     scores = np.asarray(predictions.get("per_sample", ()), np.float64)
     figures = {name: value for name, value in result.metrics().items() if name in WATCHED}
     accepted = anchor.trials.get(result.spec.id) if anchor is not None else None
-    before = None if accepted is None else Evidence.of_accepted(accepted, result)
-    now = Evidence.of(result, predictions)
+    before = None if accepted is None else MetricEvidence.of_accepted(accepted, result)
+    now = MetricEvidence.of(result, predictions)
     p = float(p_ahead(before, [now])[0]) if before is not None and now is not None and before.pairs_with(now) else None
     return TrialNight(figures=figures, predictions=hashlib.sha256(scores.tobytes()).hexdigest()[:16], p=p)
 

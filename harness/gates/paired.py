@@ -22,7 +22,7 @@ _SEED = 0
 
 
 @dataclass(frozen=True)
-class Evidence:
+class MetricEvidence:
     """What is known of a model's metric on the images of a split; larger is better, of an error the sign is changed.
 
     Attributes:
@@ -39,7 +39,7 @@ class Evidence:
     informative: int
 
     @classmethod
-    def of(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> Evidence | None:
+    def of(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> MetricEvidence | None:
         """Of the quantised model of a trial; None where its scores are not kept."""
         scores, accuracy = predictions.get("per_sample"), result.accuracy
         if scores is None or accuracy is None:
@@ -49,7 +49,7 @@ class Evidence:
         )
 
     @classmethod
-    def of_float(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> Evidence | None:
+    def of_float(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> MetricEvidence | None:
         """Of the float model of a trial, likewise."""
         scores, accuracy = predictions.get("float_per_sample"), result.accuracy
         if scores is None or accuracy is None:
@@ -58,7 +58,7 @@ class Evidence:
         return cls._signed(accuracy.float_value, scores, values, accuracy.informative, accuracy.direction)
 
     @classmethod
-    def of_accepted(cls, accepted: BaselineTrial, result: TrialResult) -> Evidence | None:
+    def of_accepted(cls, accepted: BaselineTrial, result: TrialResult) -> MetricEvidence | None:
         """Of what a baseline keeps of the trial of ``result``; None where it was scored on other images."""
         reference, accuracy = accepted.figures.get(ACCURACY), result.accuracy
         if accepted.scores is None or reference is None or accuracy is None or accepted.data != result.spec.data:
@@ -74,17 +74,17 @@ class Evidence:
         resampled: NDArray[Any] | None,
         informative: int | None,
         direction: int,
-    ) -> Evidence:
+    ) -> MetricEvidence:
         values = None if resampled is None else direction * resampled.astype(np.float64)
         signed = direction * scores.astype(np.float64)
         value = float(signed.mean()) if values is None else direction * value
         return cls(value, signed, values, len(scores) if informative is None else informative)
 
-    def pairs_with(self, other: Evidence) -> bool:
+    def pairs_with(self, other: MetricEvidence) -> bool:
         """Whether both are of as many images and of one kind; scores of older versions are of another kind."""
         return len(self.per_sample) == len(other.per_sample) and (self.resampled is None) == (other.resampled is None)
 
-    def changed_from(self, before: Evidence) -> tuple[int, int]:
+    def changed_from(self, before: MetricEvidence) -> tuple[int, int]:
         """How many images score better, and how many worse, than in ``before``."""
         differences = self.per_sample - before.per_sample
         return int((differences > 0).sum()), int((differences < 0).sum())
@@ -97,7 +97,7 @@ class Evidence:
         return np.asarray(chosen @ self.per_sample / np.maximum(chosen.sum(axis=1), 1), np.float64)
 
 
-def p_ahead(first: Evidence, others: Sequence[Evidence]) -> NDArray[np.float64]:
+def p_ahead(first: MetricEvidence, others: Sequence[MetricEvidence]) -> NDArray[np.float64]:
     """Probability of so great a lead of ``first`` over each of ``others`` if both were equally good, shape (others,).
 
     One-sided. Of a mean of scores per image :func:`paired_p_values`. Of any other metric from its paired bootstrap: the
@@ -122,26 +122,26 @@ _NO_LEAD = 1e-9
 """Figures are kept with nine digits: less is no difference."""
 
 
-def p_apart(first: Evidence, others: Sequence[Evidence]) -> NDArray[np.float64]:
+def p_apart(first: MetricEvidence, others: Sequence[MetricEvidence]) -> NDArray[np.float64]:
     """Probability of so great a difference, in either direction, from each of ``others``, shape (others,)."""
     ahead, behind = p_ahead(first, others), _p_behind(first, others)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(ahead, behind)), np.float64)
 
 
-def _p_behind(first: Evidence, others: Sequence[Evidence]) -> NDArray[np.float64]:
+def _p_behind(first: MetricEvidence, others: Sequence[MetricEvidence]) -> NDArray[np.float64]:
     if first.resampled is not None or not others:
         return np.array([p_ahead(other, [first])[0] for other in others])
     return paired_p_values(np.stack([other.per_sample for other in others]) - first.per_sample)
 
 
-def error_of_lead(first: Evidence, other: Evidence) -> float:
+def error_of_lead(first: MetricEvidence, other: MetricEvidence) -> float:
     """Standard error of ``first.value - other.value`` for other images, from the paired bootstrap or of the mean."""
     if first.resampled is not None and other.resampled is not None:
         return spread(draws_of(first.resampled) - draws_of(other.resampled))
     return _error_of_mean(first.per_sample - other.per_sample)
 
 
-def interval_of_lead(first: Evidence, other: Evidence) -> tuple[float, float]:
+def interval_of_lead(first: MetricEvidence, other: MetricEvidence) -> tuple[float, float]:
     """The 95 % confidence interval of ``first.value - other.value``: 1.96 standard errors around it.
 
     Of scores 0 and 1 that is Wald's interval for the difference of two paired proportions.

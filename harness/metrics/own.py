@@ -73,7 +73,7 @@ class OwnMetric(Metric):
         found = np.zeros(count)
         for place in range(count):
             rest = np.delete(np.arange(count), place)
-            without = float(self._scores([output[rest] for output in outputs], chosen(targets, rest)))
+            without = float(self._scores([output[rest] for output in outputs], targets_at(targets, rest)))
             found[place] = (value - without) * (count - 1) / count
         return np.asarray(found - found.mean(), np.float64)
 
@@ -93,7 +93,7 @@ class OwnMetric(Metric):
         return np.asarray(self._function(list(outputs), targets, **self._options), np.float64)
 
 
-def chosen(targets: Targets, places: NDArray[np.int64]) -> Targets:
+def targets_at(targets: Targets, places: NDArray[np.int64]) -> Targets:
     """The targets at ``places``."""
     if isinstance(targets, np.ndarray):
         return targets[places]

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.terms import Compatibility
 from harness.gates.drift import holm
-from harness.gates.paired import Evidence, interval_of_lead, p_apart
+from harness.gates.paired import MetricEvidence, interval_of_lead, p_apart
 from harness.report.results import Sweep
 from harness.trials.trial import TrialResult, TrialStore
 
@@ -111,7 +111,7 @@ def _but_for_compatibility(trial: TrialResult) -> str:
 
 
 def _sample_test(original: TrialResult, clean: TrialResult, store: TrialStore) -> SampleTest | None:
-    before, now = (Evidence.of(trial, store.predictions(trial.spec.key)) for trial in (original, clean))
+    before, now = (MetricEvidence.of(trial, store.predictions(trial.spec.key)) for trial in (original, clean))
     if before is None or now is None or not now.pairs_with(before):
         return None
     better, worse = now.changed_from(before)

@@ -13,7 +13,7 @@ from engine.cli.console import plain_table
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
 from harness.gates.nights import Night
-from harness.gates.paired import Evidence, p_ahead
+from harness.gates.paired import MetricEvidence, p_ahead
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.trials.figures import Accuracy, TrialNode
@@ -206,7 +206,7 @@ def comparison_table(
         shown = ["" if value is None else f"{value:.6g}" for value in values]
         a, b = values
         table.add_row(Text(name), *shown, "" if a is None or b is None else f"{b - a:+.6g}")
-    before, now = (Evidence.of(result, store.predictions(result.spec.key)) for result in (first, second))
+    before, now = (MetricEvidence.of(result, store.predictions(result.spec.key)) for result in (first, second))
     if _pairable(first.spec, second.spec) and before is not None and now is not None and now.pairs_with(before):
         better, worse = now.changed_from(before)
         ahead, behind = (now, before) if now.value >= before.value else (before, now)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from harness.gates.baseline import updated_baseline
 from harness.gates.paired import (
-    Evidence,
+    MetricEvidence,
     error_of_lead,
     interval_of_lead,
     p_ahead,
@@ -83,15 +83,15 @@ def test_rows_are_tested_each_by_itself() -> None:
     assert paired_p_values(np.zeros((2, 0))).tolist() == [1, 1]
 
 
-def mean_of(scores: np.ndarray) -> Evidence:
-    return Evidence(float(scores.mean()), scores, None, len(scores))
+def mean_of(scores: np.ndarray) -> MetricEvidence:
+    return MetricEvidence(float(scores.mean()), scores, None, len(scores))
 
 
-def ratio_of(parts: np.ndarray, wholes: np.ndarray) -> Evidence:
+def ratio_of(parts: np.ndarray, wholes: np.ndarray) -> MetricEvidence:
     """A metric that is a ratio of sums: no mean of scores per image."""
     weights = weightings(len(parts))
     values = (weights @ parts) / (weights @ wholes)
-    return Evidence(float(parts.sum() / wholes.sum()), parts / wholes, values, len(parts))
+    return MetricEvidence(float(parts.sum() / wholes.sum()), parts / wholes, values, len(parts))
 
 
 def test_the_interval_is_196_standard_errors_around_the_lead() -> None:
@@ -127,10 +127,10 @@ def test_of_any_other_metric_its_own_resamples_are() -> None:
 def test_the_smallest_p_value_is_that_of_all_images_alike() -> None:
     """1.00 against 0 on every resample: all 19 images with objects decide for the first, and none can decide more."""
     constant = np.ones(RESAMPLES + 50)
-    perfect = Evidence(1.0, np.ones(50), constant, 19)
-    nothing = Evidence(0.0, np.zeros(50), 0 * constant, 19)
+    perfect = MetricEvidence(1.0, np.ones(50), constant, 19)
+    nothing = MetricEvidence(0.0, np.zeros(50), 0 * constant, 19)
     assert p_ahead(perfect, [nothing]).tolist() == [0.5**19]
-    one = Evidence(1.0, np.ones(50), constant, 1)
+    one = MetricEvidence(1.0, np.ones(50), constant, 1)
     assert p_apart(one, [nothing]).tolist() == [1.0]
 
 
@@ -153,7 +153,7 @@ def test_scores_of_another_kind_are_not_paired() -> None:
 def test_the_sides_of_a_mean_are_means() -> None:
     scores = np.random.RandomState(0).rand(30)
     np.testing.assert_allclose(mean_of(scores).on_sides(), means(scores)[RESAMPLES:])
-    resampled = Evidence(0.5, scores, means(scores), 30)
+    resampled = MetricEvidence(0.5, scores, means(scores), 30)
     np.testing.assert_allclose(resampled.on_sides(), mean_of(scores).on_sides())
     assert len(mean_of(scores).on_sides()) == len(sides(30))
 
@@ -163,13 +163,13 @@ def test_of_an_error_less_is_more() -> None:
     assert result.accuracy is not None
     accuracy = result.accuracy.model_copy(update={"higher_is_better": False})
     result = result.model_copy(update={"accuracy": accuracy})
-    found = Evidence.of(result, {"per_sample": fakes.hits(10)})
-    floats = Evidence.of_float(result, {"float_per_sample": fakes.hits(20)})
+    found = MetricEvidence.of(result, {"per_sample": fakes.hits(10)})
+    floats = MetricEvidence.of_float(result, {"float_per_sample": fakes.hits(20)})
     assert found is not None
     assert floats is not None
     assert (found.value, floats.value, found.changed_from(floats)) == (-0.25, -0.5, (10, 0))
-    assert Evidence.of(result, {}) is None
-    assert Evidence.of_float(result, {}) is None
+    assert MetricEvidence.of(result, {}) is None
+    assert MetricEvidence.of_float(result, {}) is None
 
 
 def test_a_baseline_keeps_what_pairs(tmp_path: Path) -> None:
@@ -179,14 +179,14 @@ def test_a_baseline_keeps_what_pairs(tmp_path: Path) -> None:
     kept = {"per_sample": fakes.hits(36), "resampled": values}
     store.put(Outcome(result, (), kept))
     accepted = updated_baseline(None, suite(), [result], store).trials[result.spec.id]
-    before, now = Evidence.of_accepted(accepted, result), Evidence.of(result, kept)
+    before, now = MetricEvidence.of_accepted(accepted, result), MetricEvidence.of(result, kept)
     assert before is not None
     assert now is not None
     assert before.pairs_with(now)
     assert error_of_lead(before, now) == 0
     assert p_apart(before, [now]).tolist() == [1.0]
-    assert Evidence.of_accepted(accepted, fakes.result(fakes.spec(data="other"))) is None
+    assert MetricEvidence.of_accepted(accepted, fakes.result(fakes.spec(data="other"))) is None
     old = accepted.model_copy(update={"resampled": None})
-    older = Evidence.of_accepted(old, result)
+    older = MetricEvidence.of_accepted(old, result)
     assert older is not None
     assert not older.pairs_with(now)
