@@ -198,9 +198,15 @@ def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:
             if choices
             else f"--best {text}: the sweep has nothing for march {march}"
         )
-    result = TrialStore(workdir / "trials").read(choices[0].best)
+    best = choices[0].best
+    if best is None:
+        raise ConfigError(
+            f"--best {text}: no setting passes the gates, so that none is recommended; name a trial of your choice "
+            f"(ptqlab show {suite} lists them)"
+        )
+    result = TrialStore(workdir / "trials").read(best)
     if result is None:
-        raise ConfigError(f"--best {text}: its trial {choices[0].best} has been removed; run the suite again")
+        raise ConfigError(f"--best {text}: its trial {best} has been removed; run the suite again")
     say(f"{result.spec.id}: recommended by {suite}", err=True)
     return result
 

@@ -52,7 +52,7 @@ def ship_trials(
     Raises:
         ConfigError: :data:`~engine.toolchain.tool.VARIABLE` is no command.
     """
-    wanted = wanted_trials(suite.ship, results, {choice.best for choice in choices})
+    wanted = wanted_trials(suite.ship, results, {choice.best for choice in choices if choice.best is not None})
     if not wanted:
         return ()
     toolchain = find_toolchain(None)

@@ -111,6 +111,18 @@ def test_the_recommended_setting_of_a_suite(own: Path, trial: str) -> None:
     assert "nothing for march bayes" in refusal(ship("--best", "mine/tiny", "--march", "bayes", *options, "--force"))
 
 
+def test_what_fails_a_gate_is_not_recommended(own: Path, trial: str) -> None:
+    suite = write(own, {"adapter": "own_pictures:Noise"}, {"name": "own_pictures:closeness", "labels": "float"})
+    suite.write_text(suite.read_text() + "\ngates: {min_cosine: 1.0}\n")
+    for words in (["digest", "mine", "--write"], ["digest", "tiny", "--write", "--score"]):
+        CliRunner().invoke(app, words)
+    words = ["run", str(suite), "--executor", "serial", "--no-mlflow", "--workdir", str(own / "work")]
+    done = CliRunner().invoke(app, words)
+    assert "No setting passes the gates. Nearest: max" in " ".join(done.output.split()), (trial, done.output)
+    refused = refusal(ship("--best", "mine/tiny", "-o", own / "out", "--workdir", own / "work"))
+    assert "no setting passes the gates, so that none is recommended" in refused
+
+
 def test_a_trial_whose_model_data_or_engine_has_changed_is_refused(own: Path, trial: str) -> None:
     options = [trial, "-o", own / "out", "--workdir", own / "work"]
     network = own / "suites/zoo/tiny.onnx"
