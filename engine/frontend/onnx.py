@@ -185,7 +185,7 @@ def fix_input_shapes(
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{path}: input_shape is given for {name!r}, the inputs of the model are {names}{hint}")
-    _refuse_open([value for value in model.graph.inputs if value.name not in input_shapes], path)
+    _refuse_open(model.graph.inputs, input_shapes, path)
     changed = False
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
@@ -195,20 +195,20 @@ def fix_input_shapes(
         _forget_inferred_shapes(model.graph)
 
 
-def _refuse_open(values: Sequence[ir.Value], path: Path) -> None:
-    """Refuse inputs without a static shape, all at once, and say how each command takes it."""
+def _refuse_open(values: Sequence[ir.Value], given: Mapping[str, Sequence[int]], path: Path) -> None:
+    """Refuse inputs without a static shape, all at once, and say which option takes it."""
     shapes = {str(value.name): _own_shape(value) for value in values if isinstance(value.type, ir.TensorType)}
-    found = {name: own for name, own in shapes.items() if own is None or None in own}
+    found = {name: own for name, own in shapes.items() if name not in given and (own is None or None in own)}
     if not found:
         return
     listed = ", ".join(f"{name!r} {_readable(own)}" for name, own in found.items())
-    given = {name: "SHAPE" if own is None else _readable([dim or 1 for dim in own]) for name, own in found.items()}
-    ours = " ".join(f"--input-shape {name}={shape}" for name, shape in given.items())
-    original = " ".join(f"--input-shape {name} {shape}" for name, shape in given.items())
+    example = {name: "SHAPE" if own is None else _readable([dim or 1 for dim in own]) for name, own in found.items()}
+    options = " ".join(f"--input-shape {name}={shape}" for name, shape in example.items())
+    yaml = {name: _readable(given[name]) if name in given else example.get(name, "None") for name in shapes}
     what = f"input {listed} is a dynamic shape" if len(found) == 1 else f"inputs {listed} are dynamic shapes"
     raise ModelError(
-        f"{path}: {what}. Please give the sizes, for example: {ours} (hb_mapper checker: {original}; "
-        f"in YAML: input_shape: {';'.join(given.values())})"
+        f"{path}: {what}. Please give the sizes, for example: {options} (in YAML: input_shape: "
+        f"{';'.join(yaml.values())})"
     )
 
 

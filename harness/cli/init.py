@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
+from engine.cli.lab.options import InputShapes
+from engine.cli.named import FixedInputs, read_fixed, read_shapes
 from engine.terms import March
 
 if TYPE_CHECKING:
@@ -79,14 +81,6 @@ LabelColumn = Annotated[
         "--label-column", metavar="NAME", help="Column of a table that holds the labels or texts; default: guessed."
     ),
 ]
-FixedInputs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fix",
-        metavar="NAME=NUMBER[:SHAPE]",
-        help="Make an input a constant, such as a state: state=0:2x1x128; repeatable.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ class Wishes:
     """What the user says of a network of their own.
 
     Attributes:
-        labels, task, size, dictionary, column, fix: the options of these names, as they were given.
+        labels, task, size, dictionary, column, fix, shapes: the options of these names, as they were given.
     """
 
     labels: Path | None = None
@@ -103,6 +97,7 @@ class Wishes:
     dictionary: Path | None = None
     column: str | None = None
     fix: Sequence[str] = ()
+    shapes: Sequence[str] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -113,7 +108,7 @@ class Wishes:
     def words(self) -> str:
         """All but the labels, for a key."""
         dictionary = "" if self.dictionary is None else self.dictionary.read_bytes().hex()
-        said = (self.task or "", parse_size(self.size) or "", dictionary, self.column or "", *self.fix)
+        said = (self.task or "", parse_size(self.size) or "", dictionary, self.column or "", *self.fix, *self.shapes)
         return " ".join(map(str, said)).rstrip()
 
 
@@ -126,6 +121,7 @@ def init(
     dictionary: OwnDictionary = None,
     label_column: LabelColumn = None,
     fix: FixedInputs = None,
+    input_shape: InputShapes = None,
     march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
@@ -148,7 +144,7 @@ def init(
 
     folder = output or Path(f"ptqlab_{card_name(model)}")
     check_free(folder)
-    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()))
+    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()))
     with _proposed(model, images, wishes, march) as contents:
         suite = write_cards(contents, folder, march)
     say(f"written     {folder}: {contents.name}.yaml, zoo/, datasets/")
@@ -192,13 +188,13 @@ def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterat
     from engine.errors import ConfigError
     from harness.onboarding.array_network import holds_arrays
     from harness.onboarding.array_proposal import propose_arrays
-    from harness.onboarding.fixed_inputs import parse_fixed, with_fixed_inputs
+    from harness.onboarding.fixed_inputs import with_fixed_inputs
     from harness.onboarding.image_cards import image_contents
     from harness.onboarding.proposal import propose
 
     size, column = parse_size(wishes.size), wishes.column or ""
     task = wishes.task.kind if wishes.task else None
-    with with_fixed_inputs(model, [parse_fixed(text) for text in wishes.fix]) as network:
+    with with_fixed_inputs(model, read_fixed(wishes.fix), read_shapes(wishes.shapes)) as network:
         if not holds_arrays(images, wishes.labels):
             proposal = propose(network, images, wishes.labels, task, size, wishes.dictionary, march, column)
             show_proposal(proposal)
@@ -209,6 +205,7 @@ def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterat
             contents, notes = propose_arrays(network, images, task, wishes.dictionary, wishes.labels, march, column)
             show_arrays(contents, notes)
         fixed = "".join(f" --fix {text}" for text in wishes.fix)
+        fixed += "".join(f" --input-shape {text}" for text in wishes.shapes)
         yield replace(contents, origin=f"ptqlab init{fixed}")
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
+from engine.cli.lab.options import InputShapes
+from engine.cli.named import FixedInputs
 from engine.errors import ConfigError
 from harness import workdir as workdirs
 from harness.cli.forecast import show_forecast, show_unfinished
 from harness.cli.init import (
-    FixedInputs,
     LabelColumn,
     OwnDictionary,
     OwnLabels,
@@ -67,6 +68,7 @@ def run(
     dictionary: OwnDictionary = None,
     label_column: LabelColumn = None,
     fix: FixedInputs = None,
+    input_shape: InputShapes = None,
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
@@ -113,13 +115,13 @@ def run(
     _refuse_little_memory()
     if suite is None:
         raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
-    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()))
+    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()))
     if Path(suite).suffix == ".onnx":
         suite = str(suite_of_network(Path(suite), images, wishes, workdir))
     elif images is not None or not wishes.is_empty:
         raise ConfigError(
-            f"{suite}: --images, --labels, --label-column, --task, --size, --dictionary and --fix belong to an ONNX "
-            "file"
+            f"{suite}: --images, --labels, --label-column, --task, --size, --dictionary, --fix and --input-shape "
+            "belong to an ONNX file"
         )
     from engine.simulate.fast import available_cpus
     from harness.announcing import tell_ci

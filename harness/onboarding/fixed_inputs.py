@@ -1,121 +1,65 @@
 """Inputs that become constants (``--fix``), and what to do about a network with inputs that cards cannot feed.
 
 A size that is always the same, a sampling rate, a state that begins with zeros: what does not change from sample to
-sample need not be fed. Of a state of size 0 (``1x0x64``, a cache that is empty at first) nothing is left.
+sample need not be fed (:mod:`engine.frontend.fixed`). Of a state of size 0 (``1x0x64``, a cache that is empty at first)
+nothing is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from engine.errors import ConfigError, ModelError
+from engine.errors import ConfigError
+from harness.onboarding.convertible import read_float_model
 
 if TYPE_CHECKING:
     import onnx
 
 
-@dataclass(frozen=True)
-class FixedInput:
-    """An input that becomes a constant.
-
-    Attributes:
-        name: of it.
-        value: of all its elements.
-        shape: of it; None where the file says it.
-    """
-
-    name: str
-    value: float
-    shape: tuple[int, ...] | None = None
-
-    def __str__(self) -> str:
-        shape = "" if self.shape is None else ":" + "x".join(map(str, self.shape))
-        return f"{self.name}={self.value:g}{shape}"
-
-
-def parse_fixed(text: str) -> FixedInput:
-    """``NAME=NUMBER`` or ``NAME=NUMBER:SHAPE``; names may hold colons.
-
-    Raises:
-        ConfigError: ``text`` is of another form.
-    """
-    name, _, rest = text.rpartition("=")
-    number, _, shape = rest.partition(":")
-    sides = shape.lower().split("x") if shape else []
-    try:
-        if not name or not all(side.isdecimal() for side in sides):
-            raise ValueError
-        return FixedInput(name, float(number), tuple(map(int, sides)) if shape else None)
-    except ValueError as error:
-        raise ConfigError(
-            f"--fix {text}: expected NAME=NUMBER, or NAME=NUMBER:SHAPE, such as state=0:2x1x128"
-        ) from error
-
-
 @contextmanager
-def with_fixed_inputs(path: Path, fixed: Sequence[FixedInput]) -> Iterator[Path]:
-    """A file with the network of ``path`` in which inputs are constants, while the context lasts; ``path`` without any.
+def with_fixed_inputs(
+    path: Path, fixed: Mapping[str, Sequence[float]], shapes: Mapping[str, Sequence[int]]
+) -> Iterator[Path]:
+    """A file with the network of ``path`` in which inputs are constants, while the context lasts; else ``path`` itself.
+
+    Args:
+        path: ONNX file.
+        fixed: values by input. Inputs without elements become constants beside others in any case.
+        shapes: of inputs of ``fixed`` whose shape the file leaves open.
 
     Raises:
         ConfigError: there is no such input, its shape is open, or none would be left.
-        ModelError: weights outside the file are missing, or too large for one file.
+        ModelError: the file cannot be read.
     """
-    import onnx
+    from engine.frontend.fixed import fix_settings
+    from engine.frontend.onnx import empty_inputs
+    from engine.ir import load_model, save_model, take_initializers_out
 
-    if not fixed:
+    others = sorted(set(shapes) - set(fixed))
+    if others:
+        raise ConfigError(
+            f"--input-shape {others[0]}: is for inputs that --fix makes constants; --size gives the size of an image, "
+            "and arrays have theirs"
+        )
+    if not fixed and not any(_is_empty(value) for value in inputs_of(read_float_model(path))):
         yield path
         return
-    try:
-        model = onnx.load(path)
-        fix_inputs(model, path, fixed)
-        content = model.SerializeToString()
-    except (ValueError, onnx.checker.ValidationError, FileNotFoundError) as error:
-        raise ModelError(f"{path}: its weights cannot be put into one file: {error}") from error
+    model = load_model(path)
+    take_initializers_out(model)
+    if not fixed and not empty_inputs(model):
+        yield path
+        return
+    fix_settings(model, fixed, shapes, path)
     with TemporaryDirectory(prefix="ptqlab-fixed-") as folder:
-        made = Path(folder) / path.name
-        made.write_bytes(content)
-        yield made
+        yield save_model(model, Path(folder) / path.name)
 
 
-def fix_inputs(model: onnx.ModelProto, path: Path, fixed: Sequence[FixedInput]) -> None:
-    """Make inputs of ``model`` constants, in place; messages name ``path``. Raises as :func:`with_fixed_inputs`."""
-    from onnx import helper, numpy_helper
-
-    graph = model.graph
-    for each in fixed:
-        value = next((value for value in inputs_of(model) if value.name == each.name), None)
-        if value is None:
-            names = ", ".join(value.name for value in inputs_of(model))
-            raise ConfigError(f"--fix {each}: {path} has no input {each.name!r}; its inputs are {names}")
-        shape = _fixed_shape(each, value, path)
-        kind = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        graph.input.remove(value)
-        graph.initializer.append(numpy_helper.from_array(np.full(shape, each.value).astype(kind), each.name))
-    if not inputs_of(model):
-        raise ConfigError(f"{path}: --fix leaves no input that could be fed")
-
-
-def _fixed_shape(each: FixedInput, value: onnx.ValueInfoProto, path: Path) -> tuple[int, ...]:
-    declared = value.type.tensor_type.shape.dim
-    if each.shape is None:
-        if any(_is_open(dim) for dim in declared):
-            raise ConfigError(
-                f"--fix {each}: input {each.name} of {path} is {shape_words(value)}: say its shape, {example(value)}"
-            )
-        return tuple(dim.dim_value for dim in declared)
-    fits = len(each.shape) == len(declared) and all(
-        dim.dim_value in (-1, 0, side) for dim, side in zip(declared, each.shape, strict=True)
-    )
-    if not fits:
-        raise ConfigError(f"--fix {each}: input {each.name} of {path} is {shape_words(value)}")
-    return each.shape
+def _is_empty(value: onnx.ValueInfoProto) -> bool:
+    return "0" in shape_words(value).split("x")
 
 
 def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -131,10 +75,9 @@ def shape_words(value: onnx.ValueInfoProto) -> str:
 
 
 def example(value: onnx.ValueInfoProto) -> str:
-    """The option that makes ``value`` a constant: zeros, open dimensions of length 1."""
-    dims = value.type.tensor_type.shape.dim
-    shape = tuple(1 if _is_open(dim) else dim.dim_value for dim in dims)
-    return f"--fix {FixedInput(value.name, 0, shape if any(map(_is_open, dims)) else None)}"
+    """The options that make ``value`` a constant: zeros, open dimensions of length 1."""
+    shape = "x".join("1" if _is_open(dim) else str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
+    return f"--fix {value.name}=0" + (f" --input-shape {value.name}={shape}" if "?" in shape_words(value) else "")
 
 
 def _is_open(dim: onnx.TensorShapeProto.Dimension) -> bool:
@@ -159,10 +102,10 @@ def next_steps(values: Sequence[onnx.ValueInfoProto], *, as_arrays: bool = True)
         steps.append(f"give arrays to --images, in a folder per input: {folders}, …")
     if not others and as_arrays:
         steps.append("give --images a folder of arrays (.npy), one per sample")
-    unknown = [value for value in values if {"?", "0"} & set(shape_words(value).split("x"))]
-    shapes = " ".join(f"--input-shape {value.name} SHAPE" for value in unknown)
+    shapes = " ".join(f"--input-shape {value.name}=SHAPE" for value in values if "?" in shape_words(value))
     steps.append(
-        "convert without a score: hb_mapper makertbin, with input_name, input_shape and cal_data_dir joined by ';'"
+        "convert without a score: hb_mapper makertbin; lists of its YAML file (input_name, input_shape, cal_data_dir) "
+        "are joined by ';', and it takes --fix as well"
         if others
         else "convert without a score: hb_mapper makertbin with input_type_train: featuremap"
     )

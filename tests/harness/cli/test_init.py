@@ -103,7 +103,7 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_options_of_a_network_belong_to_one(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match="smoke: --images, --labels, --label-column, --task, --size, --dictionary and --fix belong to"
+        ConfigError, match="smoke: --images, --labels, --label-column, --task, --size, --dictionary, --fix and --input"
     ):
         run("smoke", images=tmp_path)
     with pytest.raises(ConfigError, match="belong to an ONNX file"):
