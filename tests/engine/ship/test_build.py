@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from engine.errors import ConfigError, ToolchainError
 from engine.ship import verify, write
 from engine.ship.build import LOG, run_toolchain
+from engine.terms import March
 from engine.toolchain.command import Command
 from engine.toolchain.tool import Toolchain
 from tests import toolchains
@@ -84,6 +86,22 @@ def test_our_own_command_builds_what_we_shipped(folder: Path, monkeypatch: pytes
     built = run_toolchain(folder, Toolchain(command))
     assert built.quantized is not None
     assert str(verify(folder, built.quantized)).startswith("EQUAL: ")
+
+
+def test_s100_has_a_file_for_the_board_and_nothing_to_compare(shipped: Shipped, tmp_path: Path) -> None:
+    """As far as the documents describe ``hb_compile``: never run against the real one."""
+    config = shipped.shipment.config
+    parameters = config.model_parameters.model_copy(update={"march": March.NASH_E})
+    s100 = replace(shipped.shipment, config=config.model_copy(update={"model_parameters": parameters}))
+    record = write(s100, tmp_path / "ship")
+    assert "nothing measured" in record.unmeasured
+    code = toolchains.START + 'print(sys.argv[1:]); out.mkdir(); (out / "small.hbm").write_bytes(b"")\n'
+    built = run_toolchain(tmp_path / "ship", toolchains.toolchain(tmp_path, code))
+    assert built.quantized is None
+    assert built.binary == (tmp_path / "ship/model_output/small.hbm").resolve()
+    assert "['--config', " in (tmp_path / "ship" / LOG).read_text()
+    with pytest.raises(ToolchainError, match=r"wrote no \.hbm"):
+        run_toolchain(tmp_path / "ship", toolchains.toolchain(tmp_path, toolchains.WRITES_NOTHING))
 
 
 @pytest.mark.original
