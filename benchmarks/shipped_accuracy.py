@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.trials.halves import selection_samples
 from numpy.typing import NDArray
 
 from engine.convert.items import QUANTIZED
@@ -39,7 +40,6 @@ from harness.datasets import Targets
 from harness.execution.planning import resolve
 from harness.suites.settings import Engine, Settings
 from harness.suites.suite import ExplicitTrial, Point, Suite
-from harness.trials.halves import selection_samples
 from harness.trials.tasks import Bench, StageClock
 from harness.trials.trial import TrialSpec
 
