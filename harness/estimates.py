@@ -1,37 +1,76 @@
-"""How long trials take, estimated from earlier sweeps."""
+"""How long trials take: from earlier ones of their kind, else from the speed of the float model on this machine."""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 
+from engine.errors import PtqlabError
+from engine.terms import CalibrationType
+from harness.suites.settings import Engine, Int16Kind, Int16Policy
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
 _Kind = tuple[str, ...]
 
+FLOAT_STAGE = "float"
+"""Stage that runs the float model on all evaluation samples."""
+SEARCH = "sensitivity"
+"""Stage that ranks nodes for ``int16: {top_k: …}``; settings that differ in nothing else share it."""
+SEARCH_SAMPLES = 8
+"""Calibration samples that it takes at most."""
 
 _MOST = 2000
 """Trials that are read: of a store of 10,000 the latest say enough, and reading them takes a second."""
+
+_LEAST = 1.0
+"""Seconds that the smallest trial takes."""
+_STAGES, _PER_SAMPLE = 15.0, 1.5
+"""What a trial takes, in runs of the float model on one sample: the stages of a conversion, and each sample that is
+simulated and scored. Means over a YOLOv8, a YOLOX and the bundled networks (docs/evidence/estimates.md).
+"""
+_METHODS = {CalibrationType.KL: 50.0, CalibrationType.DEFAULT: 120.0, CalibrationType.MIX: 200.0}
+"""What methods take besides, likewise."""
+_STATISTICS = 5.0
+"""What statistics of a calibration sample take, in a preparation, likewise."""
+_SEARCH_SHARE = 0.5
+"""Of a run of the float model that ranking one node takes on one sample: half of the network lies behind it."""
+_USUAL_NODES = 100
+"""Nodes that can be int16 where the model's file cannot be read."""
+_NODES_SHARE = 0.55
+"""Nodes that are ranked as a share of those in the file: exporters write an activation as several."""
 
 
 @dataclass
 class Estimates:
     """Seconds of trials by what they have in common, the closest likeness first.
 
-    Stages that another trial had computed already are missing in a trial's time, so that what a first trial of a model
-    takes is more than the others say; the middle one of the known times is taken.
+    Searches for sensitive nodes are kept apart, since they take longer than all the rest and are run once for several
+    trials. Other stages that another trial had computed already are missing in a trial's time too; the middle one of
+    the known times is taken. Where nothing of the same settings is known, times are scaled by what settings usually
+    take. Times of all trials are corrected by how fast this sweep is beside them: processes that start, other programs
+    on the machine.
     """
 
-    _known: dict[_Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _known: dict[_Kind, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    _searches: dict[_Kind, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _runs: dict[str, float] = field(default_factory=dict)
+    _nodes: dict[str, int] = field(default_factory=dict)
+    _searched: set[_Kind] = field(default_factory=set)
+    _ready: set[_Kind] = field(default_factory=set)
+    _begun: float | None = None
+    _last: float = 0.0
+    _computed: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, results: Iterable[TrialResult]) -> Estimates:
         """From ``results``; failures are ignored."""
         found = cls()
         for result in results:
-            found.add(result)
+            found.learn(result)
         return found
 
     @classmethod
@@ -41,18 +80,88 @@ class Estimates:
         kept = (store.read(folder.name) for folder in folders[:_MOST])
         return cls.of(result for result in kept if result is not None)
 
-    def add(self, result: TrialResult) -> None:
-        """Take in the time of a trial."""
+    def learn(self, result: TrialResult) -> None:
+        """Take in the time of a trial, of this sweep or an earlier one."""
+        if not result.ok or not result.seconds:
+            return
+        search = result.seconds.get(SEARCH)
+        if search is not None:
+            for kind in _search_kinds(result.spec):
+                self._searches[kind].append(search)
+        seconds = sum(result.seconds.values()) - (search or 0.0)
+        for kind in _kinds(result.spec):
+            self._known[kind].append((seconds, _weight(result.spec)))
+
+    def finished(self, result: TrialResult, now: float | None = None) -> None:
+        """Take in a trial that this sweep has just computed.
+
+        Args:
+            result: of the trial.
+            now: seconds of a clock; None for that of the machine.
+        """
+        self.learn(result)
+        if _searches(result.spec):
+            self._searched.add(_search_kinds(result.spec)[0])
         if result.ok and result.seconds:
-            for kind in _kinds(result.spec):
-                self._known[kind].append(sum(result.seconds.values()))
+            self._computed.append(sum(result.seconds.values()))
+        self._last = time.monotonic() if now is None else now
+
+    def prepared(self, spec: TrialSpec, seconds: Mapping[str, float], now: float | None = None) -> None:
+        """Take in what the preparation of ``spec`` took, by stage; its trials are computed from now on."""
+        self._ready.add((spec.model, spec.march.value))
+        if FLOAT_STAGE in seconds:
+            self._runs[spec.model] = seconds[FLOAT_STAGE] / spec.evaluation_samples
+        if self._begun is None:
+            self._begun = time.monotonic() if now is None else now
+
+    def probe(self, spec: TrialSpec, samples: int = 3) -> None:
+        """Measure the float model on a few samples where nothing is known of it; nothing where it cannot be run."""
+        from harness.zoo.cards import load_card
+        from harness.zoo.float_baseline import float_outputs
+
+        if (spec.model,) in self._known or spec.model in self._runs:
+            return
+        with suppress(PtqlabError, OSError, ImportError):
+            card = load_card(spec.model)
+            times = []
+            for count in (1, min(samples, spec.evaluation_samples)):
+                start = time.perf_counter()
+                float_outputs(card, count)
+                times.append(time.perf_counter() - start)
+            more = min(samples, spec.evaluation_samples) - 1
+            self._runs[spec.model] = max(times[1] - times[0], 0.0) / more if more else times[1]
+
+    def probed(self, models: Collection[str]) -> list[str]:
+        """Those of ``models`` of which only the speed of the float model is known."""
+        return sorted(model for model in models if model in self._runs and (model,) not in self._known)
 
     def seconds(self, spec: TrialSpec) -> float | None:
-        """What ``spec`` takes; None where nothing of its model is known."""
+        """What ``spec`` takes apart from a search for nodes; None where nothing of its model is known."""
         for kind in _kinds(spec):
             if kind in self._known:
-                return median(self._known[kind])
+                return median(seconds * _weight(spec) / weight for seconds, weight in self._known[kind])
+        if spec.model in self._runs:
+            return _LEAST + _weight(spec) * self._runs[spec.model]
         return None
+
+    def search(self, spec: TrialSpec) -> float | None:
+        """What the search for sensitive nodes takes where ``spec`` is the first to need it; None where not known."""
+        if not _searches(spec):
+            return 0.0
+        for kind in _search_kinds(spec):
+            if kind in self._searches:
+                return median(self._searches[kind])
+        samples = min(SEARCH_SAMPLES, spec.calibration_samples)
+        weight = _SEARCH_SHARE * samples * self._nodes_of(spec)
+        if spec.model in self._runs:
+            return weight * self._runs[spec.model]
+        seconds = self.seconds(spec)
+        return None if seconds is None else seconds * weight / _weight(spec)
+
+    def searches(self, specs: Sequence[TrialSpec]) -> float:
+        """What all searches that ``specs`` need take, each once."""
+        wanted = {_search_kinds(spec)[0]: spec for spec in specs if _searches(spec)}
+        return sum(self.search(spec) or 0.0 for kind, spec in wanted.items() if kind not in self._searched)
 
     def total(self, specs: Sequence[TrialSpec], workers: int) -> float | None:
         """Time of ``specs`` on this number of workers; trials of unknown models count as the mean of the others.
@@ -62,19 +171,74 @@ class Estimates:
         known = [seconds for spec in specs if (seconds := self.seconds(spec)) is not None]
         if not known:
             return None
-        return sum(known) / len(known) * len(specs) / max(1, min(workers, len(specs)))
+        work = sum(known) / len(known) * len(specs) + self.searches(specs) + self._preparations(specs)
+        return work * self._pace(workers) / max(1, min(workers, len(specs)))
+
+    def _preparations(self, specs: Sequence[TrialSpec]) -> float:
+        """What has yet to be prepared, of models of which only the float model's speed is known."""
+        probed = self.probed({spec.model for spec in specs})
+        wanted = {(spec.model, spec.march.value): spec for spec in specs if spec.model in probed}
+        return sum(
+            self._runs[spec.model] * (spec.evaluation_samples + _STATISTICS * spec.calibration_samples)
+            for pair, spec in wanted.items()
+            if pair not in self._ready
+        )
+
+    def _pace(self, workers: int) -> float:
+        """Seconds that pass for a second of stages: of this sweep as far as it has got, 1 before that."""
+        if self._begun is None or not self._computed:
+            return 1.0
+        busy = workers * (self._last - self._begun)
+        begun = (workers - 1) / 2 * sum(self._computed) / len(self._computed)  # of what is not finished, half
+        return max(1.0, busy / (sum(self._computed) + begun)) if sum(self._computed) else 1.0
+
+    def _nodes_of(self, spec: TrialSpec) -> int:
+        """About how many nodes are ranked."""
+        if spec.model not in self._nodes:
+            self._nodes[spec.model] = _nodes_in_file(spec.model)
+        return self._nodes[spec.model]
+
+
+def _nodes_in_file(model: str) -> int:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    from harness.zoo.cards import load_card
+
+    with suppress(PtqlabError, OSError, DecodeError):
+        path = load_card(model).model_path()
+        return max(1, round(_NODES_SHARE * len(onnx.load(path, load_external_data=False).graph.node)))
+    return _USUAL_NODES
+
+
+def _weight(spec: TrialSpec) -> float:
+    """What a trial usually takes apart from a search for nodes, in runs of the float model on one sample."""
+    method = 0.0 if spec.settings.engine is Engine.ONNXRUNTIME else _METHODS.get(spec.settings.calibration_type, 0.0)
+    return _STAGES + _PER_SAMPLE * spec.evaluation_samples + method
+
+
+def _searches(spec: TrialSpec) -> bool:
+    return spec.settings.int16.kind is Int16Kind.TOP_K
 
 
 def _kinds(spec: TrialSpec) -> tuple[_Kind, ...]:
-    """What a trial is like: model, march and settings; model, march and engine; model."""
+    """What a trial is like: model, march and settings; these without int16; its method; its engine; its model."""
     settings = spec.settings
-    model, march = spec.model, spec.march.value
-    return (model, march, settings.label), (model, march, "engine", settings.engine.value), (model,)
+    model, march, engine = spec.model, spec.march.value, settings.engine.value
+    return (
+        (model, march, settings.label),
+        (model, march, "without int16", _without_int16(spec)),
+        (model, march, "method", engine, settings.calibration_type.value),
+        (model, march, "engine", engine),
+        (model,),
+    )
 
 
-def in_words(seconds: float) -> str:
-    """A time for people: ``40 s``, ``3 min``, ``1 h 20 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+def _search_kinds(spec: TrialSpec) -> tuple[_Kind, ...]:
+    """What a search is like: the same one; one of the same model on the march; of the model."""
+    return (spec.model, spec.march.value, _without_int16(spec)), (spec.model, spec.march.value), (spec.model,)
+
+
+def _without_int16(spec: TrialSpec) -> str:
+    """Label of all settings but int16."""
+    return str(spec.settings.model_copy(update={"int16": Int16Policy()}).label)

@@ -56,9 +56,9 @@ def logged(command: str, file: Path) -> Iterator[logging.Logger]:
 
 
 @contextmanager
-def spoken(name: str) -> Iterator[None]:
-    """Print what the logger ``name`` reports inside, without time and level."""
-    logger, handler = logging.getLogger(name), _Spoken()
+def spoken(name: str, *, err: bool = False) -> Iterator[None]:
+    """Print what the logger ``name`` reports inside, without time and level; ``err``: to standard error."""
+    logger, handler = logging.getLogger(name), _Spoken(err)
     level = logger.level
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
@@ -70,9 +70,13 @@ def spoken(name: str) -> Iterator[None]:
 
 
 class _Spoken(logging.Handler):
+    def __init__(self, err: bool) -> None:
+        super().__init__()
+        self._err = err
+
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message."""
-        say(record.getMessage())
+        say(record.getMessage(), err=self._err)
 
 
 class _LogFile(logging.FileHandler):

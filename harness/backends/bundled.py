@@ -33,6 +33,7 @@ from engine.convert.items import (
     REFERENCE,
     STATISTICS,
     THREADS,
+    THRESHOLDS,
 )
 from engine.convert.runner import Given, Hooks, Item, Run, Stage, Values
 from engine.convert.stages.calibrate import calibration_options
@@ -208,8 +209,21 @@ class Network:
             return ()
         plain = settings.model_copy(update={"int16": Int16Policy(), "engine": Engine.BUNDLED})
         if policy.kind is Int16Kind.TOP_K:
-            return self.run(plain, (), statistics)[RANKING][: policy.count]
+            return self._ranked(self.run(plain, (), statistics))[: policy.count]
         return int16_nodes(self.run(plain)[EQUALIZED], policy)
+
+    def _ranked(self, run: Run) -> tuple[str, ...]:
+        """Nodes by sensitivity, computed once for all settings that come to the same thresholds.
+
+        What settings came to is kept too: other numbers of nodes then need no thresholds.
+        """
+
+        def by_content() -> tuple[str, ...]:
+            thresholds = run[THRESHOLDS]
+            given = Given(thresholds, hashlib.sha256(to_bytes(thresholds)).hexdigest())
+            return run.replacing({THRESHOLDS: given})[RANKING]
+
+        return self.bench.cache.get(RANKING.name, run.key(RANKING), _CODECS[RANK.name], by_content)
 
     @cached_property
     def _hooks(self) -> _CacheHooks:

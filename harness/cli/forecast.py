@@ -17,7 +17,8 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
     """Trials that are there, trials to compute by model and march, and the time that they take."""
     from itertools import groupby
 
-    from harness.estimates import Estimates, in_words
+    from engine.cli.progress import in_words
+    from harness.estimates import Estimates
     from harness.execution.coordinator import is_reusable
 
     store = plan.bench.store
@@ -33,16 +34,16 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
         say(f"{len(missing) - len(wanted)} would remain for the next run")
     for (model, march), group in groupby(wanted, key=lambda spec: (spec.model, spec.march.value)):
         own = list(group)
-        seconds = estimates.total(own, 1)
-        known = (
-            "time unknown, because there are no earlier trials"
-            if seconds is None
-            else f"about {in_words(seconds)} of work"
-        )
-        say(f"  {model} on {march}: {len(own)} trials, {known}")
+        estimates.probe(own[0])
+        seconds, search = estimates.total(own, 1), estimates.searches(own)
+        known = "time unknown, because the model cannot be run" if seconds is None else f"about {in_words(seconds)}"
+        ranked = f", {in_words(search)} of it for top_k" if seconds is not None and search else ""
+        say(f"  {model} on {march}: {len(own)} trials, {known}{'' if seconds is None else ' of work'}{ranked}")
     total = estimates.total(wanted, plan.workers)
     if total is not None:
-        say(f"about {in_words(total)} on {plan.workers} workers, from earlier trials")
+        probed = estimates.probed({spec.model for spec in wanted})
+        source = f"the speed of the float model of {', '.join(probed)}" if probed else "earlier trials"
+        say(f"about {in_words(total)} on {plan.workers} workers, from {source}")
 
 
 def show_unfinished(workdir: Path) -> None:

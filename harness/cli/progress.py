@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from harness.trials.tasks import Preparation, Prepared
     from harness.trials.trial import TrialResult, TrialSpec
 
+_WORTH_TELLING = 5.0
+"""Seconds of a search for nodes from which it is mentioned."""
+
 
 @contextmanager
 def progress_bar(estimates: Estimates | None = None, workers: int = 1) -> Iterator[ProgressBar]:
@@ -68,26 +71,35 @@ class ProgressBar:
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         """What has been prepared."""
-        from harness.estimates import in_words
+        from engine.cli.progress import in_words
 
         spec = preparation.specs[0]
+        self._estimates.prepared(spec, prepared.seconds)
         seconds = sum(prepared.seconds.values())
         own = [each for each in preparation.specs if each.key in self._waiting]
         expected = self._estimates.total(own, 1)
         ahead = "" if expected is None else f"; {len(own)} trials, about {in_words(expected)} of work"
+        search = self._estimates.searches(own)
+        if ahead and search >= _WORTH_TELLING:
+            ahead += f", {in_words(search)} of it for top_k"
         self._say(f"{spec.model} on {spec.march.value}: prepared in {seconds:.1f} s{ahead}", advance=0)
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         """One more trial is finished."""
+        from engine.cli.progress import in_words
+        from harness.estimates import SEARCH
+
         self.kept += 1
         self._waiting.pop(result.spec.key, None)
         if not reused:
-            self._estimates.add(result)
+            self._estimates.finished(result)
         if result.accuracy is not None:
             outcome = f"{result.accuracy.metric} {result.accuracy.value:.4f}"
         else:
             outcome = f"failed in stage {result.failure.stage}" if result.failure else "failed"
-        self._say(f"{result.spec.id}: {outcome}{' (reused)' if reused else ''}", advance=1)
+        search = 0.0 if reused else result.seconds.get(SEARCH, 0.0)
+        ranked = f", nodes ranked in {in_words(search)}" if search >= _WORTH_TELLING else ""
+        self._say(f"{result.spec.id}: {outcome}{ranked}{' (reused)' if reused else ''}", advance=1)
 
     def tell(self, text: str) -> None:
         """What is at work once all trials are finished; elsewhere than on a terminal, each stage of it once."""
@@ -109,7 +121,7 @@ class ProgressBar:
 
     def _left(self, at_least: float = 0.0) -> str:
         """How long the trials that are left take, in words; empty where that is not known, or less."""
-        from harness.estimates import in_words
+        from engine.cli.progress import in_words
 
         seconds = self._estimates.total(list(self._waiting.values()), self._workers) if self._waiting else None
         return "" if seconds is None or seconds < at_least else f"about {in_words(seconds)} left"

@@ -31,13 +31,66 @@ def _coefficients() -> tuple[float, ...]:
 _C = _coefficients()
 
 
+_LOG2_E, _LN2 = 1 / math.log(2), math.log(2)
+_ROUNDER = 1.5 * 2.0**52
+"""A float64 to which this was added has its integer part in the last bits."""
+_BIAS, _FRACTION = 1023, 52
+"""Of exponents of float64, and bits below the exponent."""
+_EXP_MARGIN = 2.0**-30
+"""More than the exponential by polynomial (2^-46) and those of C libraries before they round (glibc 2^-33) are off by.
+"""
+_EXP_END = 80.0
+"""Magnitudes up to which exponentials are normal numbers of float32."""
+_E = tuple(1 / math.factorial(power) for power in range(12, -1, -1))
+
+
 @entry
 def swish(source: Floats, result: Floats) -> None:
-    """``x * (1 / (1 + exp(-x)))``, every step rounded to float32; arrays of shape (n,)."""
+    """``x * (1 / (1 + exp(-x)))``, every step rounded to float32, the exponential the C library's; arrays (n,).
+
+    A polynomial bounds the exponential, as that of :func:`gelu`; where that does not tell, the C library is asked.
+    """
+    one = np.float32(1)
+    unsure = np.empty(_BLOCK, np.int64)
+    for start in range(0, source.size, _BLOCK):
+        given, found = source[start : start + _BLOCK], result[start : start + _BLOCK]
+        _swish_where_sure(given, found)
+        count = 0
+        for index in range(given.size):
+            unsure[count] = index
+            count += found[index] != found[index]
+        for place in unsure[:count]:
+            x = given[place]
+            found[place] = x * (one / (one + np.float32(math.exp(-x))))
+
+
+@fusing_entry
+def _swish_where_sure(source: Floats, result: Floats) -> None:
+    """NaN where the polynomial does not tell; arrays of shape (n,)."""
     one = np.float32(1)
     for index in range(source.size):
         x = source[index]
-        result[index] = x * (one / (one + np.float32(math.exp(-x))))
+        y = -np.float64(min(max(x, np.float32(-_EXP_END)), np.float32(_EXP_END)))
+        shifted = y * _LOG2_E + _ROUNDER
+        power = shifted - _ROUNDER
+        z = y - power * _LN2
+        value = _E[0]
+        value = value * z + _E[1]
+        value = value * z + _E[2]
+        value = value * z + _E[3]
+        value = value * z + _E[4]
+        value = value * z + _E[5]
+        value = value * z + _E[6]
+        value = value * z + _E[7]
+        value = value * z + _E[8]
+        value = value * z + _E[9]
+        value = value * z + _E[10]
+        value = value * z + _E[11]
+        value = value * z + _E[12]
+        value *= np.int64((np.int64(power) + _BIAS) << _FRACTION).view(np.float64)
+        low, high = np.float32(value * (1.0 - _EXP_MARGIN)), np.float32(value * (1.0 + _EXP_MARGIN))
+        sure = low == high and abs(x) < np.float32(_EXP_END)
+        result[index] = x * (one / (one + low)) if sure else np.float32(np.nan)
 
 
 @entry

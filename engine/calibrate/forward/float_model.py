@@ -83,7 +83,7 @@ class FloatSession:
         plain = kernels is Kernels.PLAIN
         model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic if plain else None)
         if outputs is not None:
-            _fetch(model, outputs)
+            make_outputs(model, outputs)
         take_initializers_out(model)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
@@ -258,8 +258,12 @@ def _joined(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.atleast_1d(part) for part in parts])
 
 
-def _fetch(model: ir.Model, names: Sequence[str]) -> None:
-    """Make the tensors ``names`` the outputs of ``model`` and drop what they do not need."""
+def make_outputs(model: ir.Model, names: Sequence[str]) -> None:
+    """Make the tensors ``names`` the outputs of ``model`` and drop what they do not need.
+
+    Raises:
+        InferenceError: one of them is not computed by a node.
+    """
     values = {str(value.name): value for node in model.graph for value in node.outputs}
     unknown = [name for name in names if name not in values]
     if unknown:

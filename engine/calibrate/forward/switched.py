@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from engine.calibrate.forward.chained import Cut, GraphStep, Spec, StepLayout, a
 from engine.calibrate.forward.compare import cosine
 from engine.calibrate.forward.depthwise import DOMAIN, extract_depthwise
 from engine.calibrate.forward.fake_quantization import fake_quantize, lower_calibration
-from engine.calibrate.forward.float_model import in_batches, numpy_type
+from engine.calibrate.forward.float_model import in_batches, make_outputs, numpy_type
 from engine.calibrate.forward.own_arithmetic import has_own_arithmetic
 from engine.ir import Calibration, calibration_nodes, constant_of, shape_of, take_initializers_out
 
@@ -29,6 +30,10 @@ Choice = Mapping[str, Calibration]
 """What quantises, and how, by name of the ``HzCalibration``."""
 Cosines = tuple[tuple[float, ...], ...]
 """How similar the outputs of a model are to the float ones: by output, and by row of it."""
+Results = Mapping[str, Any]
+"""What a comparison says of each output, by name."""
+Comparison = Callable[[str, Array, Array], Any]
+"""Takes name of an output, its array for a choice, and the float one; arrays do not outlast the call."""
 
 _Key = tuple[int, str, bytes]
 """A single tensor that differs, or its head: step, name, and what tells its values from others."""
@@ -95,6 +100,7 @@ class SwitchedModel:
     Args:
         calibrated: model; not changed. Its thresholds are not read.
         chosen: names of the ``HzCalibration`` nodes that choices may have; None for all.
+        fetch: tensors that count as outputs: any that a node computes; None for the graph's outputs.
         threads: CPU threads; None for all. They take choices of their own.
 
     Attributes:
@@ -104,10 +110,18 @@ class SwitchedModel:
         outputs: names.
         pool: the threads.
         layout: of what steps hand to each other in one run.
+
+    Raises:
+        InferenceError: a tensor to fetch is not computed by a node.
     """
 
     def __init__(
-        self, calibrated: ir.Model, chosen: Collection[str] | None = None, *, threads: int | None = None
+        self,
+        calibrated: ir.Model,
+        chosen: Collection[str] | None = None,
+        *,
+        fetch: Sequence[str] | None = None,
+        threads: int | None = None,
     ) -> None:
         model = calibrated.clone()
         for node in tuple(calibration_nodes(model)):
@@ -116,6 +130,8 @@ class SwitchedModel:
             else:
                 node.attributes["switch"] = ir.AttrString("switch", "OFF")
         model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic)
+        if fetch is not None:
+            make_outputs(model, fetch)
         take_initializers_out(model)
         extract_depthwise(model)
         model.graph.sort()
@@ -124,7 +140,7 @@ class SwitchedModel:
         self.outputs = tuple(str(value.name) for value in model.graph.outputs)
         self.steps = tuple(_cut(model))
         self.places = {step.name: index for index, step in enumerate(self.steps) if isinstance(step, _Switch)}
-        self.dying = self._last_readings()
+        self.dying = self._last_uses()
         self.pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
         self.layout = StepLayout(list(self._readings()))
 
@@ -136,17 +152,20 @@ class SwitchedModel:
         """
         return (SwitchedSample(self, sample) for sample in in_batches(feed, self._shapes, self._types))
 
-    def _last_readings(self) -> list[list[str]]:
-        last = {name: index for index, step in enumerate(self.steps) for name in step.inputs if name is not None}
+    def _last_uses(self) -> list[list[str]]:
+        """By step: the tensors that no later one reads. Outputs are compared as soon as they are there."""
+        last: dict[str, int] = {}
+        for index, step in enumerate(self.steps):
+            last.update((name, index) for name in (*step.inputs, *step.outputs) if name is not None)
         found: list[list[str]] = [[] for _ in self.steps]
-        for name in last.keys() - set(self.outputs):
-            found[last[name]].append(name)
+        for name, index in last.items():
+            found[index].append(name)
         return found
 
     def _readings(self) -> Iterator[_Reading]:
         """The steps as the layout is to see them: who reads what a switch gives may read what it is given."""
         sources = {step.result: step.source for step in self.steps if isinstance(step, _Switch)}
-        for step in (*self.steps, _Reading(self.outputs, {})):
+        for step in self.steps:
             names = [name for name in step.inputs if name is not None]
             for name in names:  # it grows on the way
                 if name in sources:
@@ -168,14 +187,21 @@ class SwitchedSample:
     Args:
         model: which one.
         feed: the sample, by input name.
+
+    Attributes:
+        seconds: that each step took in the float model.
     """
 
     def __init__(self, model: SwitchedModel, feed: Mapping[str, Array]) -> None:
         self._model = model
         self._values = dict(feed)
+        self.seconds: list[float] = []
         for step in model.steps:
+            start = time.perf_counter()
             step.compute(self._values, {})
-        self._known: dict[_Key, Cosines] = {}
+            self.seconds.append(time.perf_counter() - start)
+        self._known: dict[tuple[Comparison, _Key], Results] = {}
+        self._same: dict[tuple[Comparison, str], Any] = {}
         self._heads: set[_Key] = set()
 
     def cosines(self, choices: Sequence[Choice]) -> list[Cosines]:
@@ -184,52 +210,75 @@ class SwitchedSample:
         Args:
             choices: what quantises; an ``HzCalibration`` that no output needs makes no difference.
         """
+        outputs = self._model.outputs
+        return [tuple(found[name] for name in outputs) for found in self.compared(choices, _cosines_of_rows)]
+
+    def compared(
+        self, choices: Sequence[Choice], compare: Comparison, done: Callable[[int], None] = lambda index: None
+    ) -> list[Results]:
+        """What ``compare`` says of every output for every choice; the same for any number of threads.
+
+        Args:
+            choices: as for :meth:`cosines`.
+            compare: a function of its arguments alone, which is called once for what several choices have in common.
+            done: called with the index of every choice that is finished.
+        """
         starts = [self._start(choice) for choice in choices]
         order = sorted(range(len(choices)), key=starts.__getitem__, reverse=True)
         blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
-        found: dict[int, Cosines] = {}
+        found: dict[int, Results] = {}
 
         def run(block: Sequence[int]) -> None:
             for index in block:
-                found[index] = self._run(choices[index], starts[index])
+                found[index] = self._run(choices[index], starts[index], compare)
+                done(index)
 
         list(self._model.pool.map(run, blocks))
         return [found[index] for index in range(len(choices))]
+
+    def cost(self, choice: Choice) -> float:
+        """Seconds that the steps from the first of ``choice`` on took in the float model."""
+        return sum(self.seconds[self._start(choice) :]) if self._model.places.keys() & choice.keys() else 0.0
 
     def _start(self, choice: Choice) -> int:
         """The first step of ``choice``."""
         return min((self._model.places[name] for name in choice if name in self._model.places), default=0)
 
-    def _run(self, choice: Choice, start: int) -> Cosines:
+    def _run(self, choice: Choice, start: int, compare: Comparison) -> Results:
         """The result for ``choice``, the first of which is the step ``start``."""
         changed: dict[str, Array] = {}
-        own: _Key | None = None
-        found: Cosines | None = None
+        found: dict[str, Any] = {}
+        own: tuple[_Key, Collection[str]] | None = None
         left = len(choice.keys() & self._model.places.keys())
         with self._model.layout.room() as room:
             for index in range(start, len(self._model.steps)):
+                if not left and not changed:
+                    break
                 step = self._model.steps[index]
                 is_chosen = isinstance(step, _Switch) and step.name in choice
                 if not is_chosen and changed.keys().isdisjoint(step.inputs):
                     continue
                 left -= is_chosen
                 self._compute(step, choice, changed, room)
+                for name in step.outputs:
+                    if name in changed and name in self._model.outputs:
+                        found[name] = compare(name, changed[name], self._values[name])
                 for name in self._model.dying[index]:
                     changed.pop(name, None)
-                if left or len(changed) > 1:
+                if left or len(changed) != 1:
                     continue
-                if not changed:
-                    break
                 key = self._key(index, changed, always=is_chosen)
-                found = None if key is None else self._known.get(key)
-                if found is not None:
+                known = None if key is None else self._known.get((compare, key))
+                if known is not None:
+                    found = {**known, **found}
                     break
-                own = key if is_chosen else own
-            if found is None:
-                found = self._compared(changed)
+                if is_chosen and key is not None:
+                    own = key, tuple(found)
+        completed = self._completed(found, compare)
         if own is not None:
-            self._known[own] = found
-        return found
+            key, before = own
+            self._known[compare, key] = {name: each for name, each in completed.items() if name not in before}
+        return completed
 
     def _compute(self, step: GraphStep, choice: Choice, changed: dict[str, Array], room: Mapping[str, Array]) -> None:
         """Put into ``changed`` what ``step`` makes of it, as far as that differs from the float model."""
@@ -259,10 +308,16 @@ class SwitchedSample:
         self._heads.add(head)
         return index, name, hashlib.blake2b(np.ascontiguousarray(array).data).digest()
 
-    def _compared(self, changed: Mapping[str, Array]) -> Cosines:
-        """The outputs beside the float ones."""
-        pairs = [(changed.get(name, self._values[name]), self._values[name]) for name in self._model.outputs]
-        return tuple(tuple(map(cosine, np.atleast_1d(one), np.atleast_1d(other))) for one, other in pairs)
+    def _completed(self, found: Mapping[str, Any], compare: Comparison) -> Results:
+        """``found``, and what is said of the outputs that did not change."""
+        for name in self._model.outputs:
+            if name not in found and (compare, name) not in self._same:
+                self._same[compare, name] = compare(name, self._values[name], self._values[name])
+        return {name: found[name] if name in found else self._same[compare, name] for name in self._model.outputs}
+
+
+def _cosines_of_rows(_: str, actual: Array, expected: Array) -> tuple[float, ...]:
+    return tuple(map(cosine, np.atleast_1d(actual), np.atleast_1d(expected)))
 
 
 def _is_switch(node: ir.Node) -> bool:

@@ -11,6 +11,7 @@ import typer
 from engine.cli.common import command_app, version_option
 from engine.cli.console import say
 from engine.cli.logs import spoken
+from engine.cli.progress import watched
 from engine.errors import ConfigError, PtqlabError
 
 app = command_app("hmct-debugger", "Find the nodes of a calibrated model that lose accuracy.", no_args_is_help=True)
@@ -20,9 +21,14 @@ DataFolder = Annotated[
     Path, typer.Argument(metavar="CALIBRATION_DATA", help="Folder written by debug_mode: dump_calibration_data.")
 ]
 SaveDir = Annotated[Path, typer.Option("-s", "--save_dir", "--save-dir", help="Folder for pictures and pages.")]
-_PICTURES = "engine.debug.analysis.plots"
-"""Logger that reports the files of pictures."""
+_PICTURES, _SAMPLES = "engine.debug.analysis.plots", "engine.debug.analysis.data"
+"""Loggers that report the files of pictures, and how many samples are left out."""
+DEFAULT_SAMPLES = 8
+"""The vendor's guide takes all samples unless ``data_num`` says otherwise. Our functions do so too; the commands, in
+front of which somebody waits, take this many.
+"""
 METRICS = "cosine-similarity, mse, mre, sqnr, chebyshev"
+_DATA_NUM = f"Number of samples, or all; default: the first {DEFAULT_SAMPLES}."
 
 
 @app.callback()
@@ -41,7 +47,7 @@ def get_sensitivity_of_nodes(
         str | None, typer.Option("-o", "--output_node", help="Ordinary node to measure at; default: the outputs.")
     ] = None,
     node_type: Annotated[str, typer.Option("-n", "--node_type", help="node, weight or activation.")] = "node",
-    data_num: Annotated[int | None, typer.Option("-d", "--data_num", help="Number of samples; default: all.")] = None,
+    data_num: Annotated[str | None, typer.Option("-d", "--data_num", help=_DATA_NUM)] = None,
     verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the table.")] = "False",
     interested_nodes: Annotated[str | None, typer.Option("-i", "--interested_nodes", help="Only these nodes.")] = None,
 ) -> None:
@@ -49,16 +55,20 @@ def get_sensitivity_of_nodes(
     from engine.debug import get_sensitivity_of_nodes as run
 
     is_verbose = read_flag("--verbose", verbose)
-    found = run(
-        model_or_file,
-        read_names(metrics),
-        calibrated_data,
-        output_node,
-        node_type,
-        data_num,
-        is_verbose,
-        read_names(interested_nodes) if interested_nodes else None,
-    )
+    count, most = read_count("--data_num", data_num)
+    with spoken(_SAMPLES, err=True), watched("sensitivity of nodes") as watch:
+        found = run(
+            model_or_file,
+            read_names(metrics),
+            calibrated_data,
+            output_node,
+            node_type,
+            count,
+            is_verbose,
+            read_names(interested_nodes) if interested_nodes else None,
+            most=most,
+            watch=watch,
+        )
     if not is_verbose:
         say(f"{len(found)} nodes ranked; -v True prints the table")
 
@@ -82,7 +92,7 @@ def plot_acc_error(
     """Draw how the error accumulates over the nodes of partly quantised models."""
     from engine.debug import plot_acc_error as run
 
-    with spoken(_PICTURES):
+    with spoken(_PICTURES), watched("accumulated error") as watch:
         run(
             save_dir,
             calibrated_data,
@@ -91,6 +101,7 @@ def plot_acc_error(
             read_nested(non_quantize_node),
             metric,
             read_flag("--average_mode", average_mode),
+            watch=watch,
         )
 
 
@@ -104,8 +115,8 @@ def plot_distribution(
     """Draw the values of nodes before and after quantisation."""
     from engine.debug import plot_distribution as run
 
-    with spoken(_PICTURES):
-        run(save_dir, model_or_file, calibrated_data, read_names(nodes_list))
+    with spoken(_PICTURES), watched("distributions") as watch:
+        run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), watch=watch)
 
 
 @app.command()
@@ -119,8 +130,8 @@ def get_channelwise_data_distribution(
     """Draw one box per channel of the inputs of calibration nodes."""
     from engine.debug import get_channelwise_data_distribution as run
 
-    with spoken(_PICTURES):
-        run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), axis)
+    with spoken(_PICTURES), watched("channels") as watch:
+        run(save_dir, model_or_file, calibrated_data, read_names(nodes_list), axis, watch=watch)
 
 
 @app.command()
@@ -138,8 +149,8 @@ def sensitivity_analysis(
     from engine.debug import sensitivity_analysis as run
 
     is_verbose = read_flag("--verbose", verbose)
-    with spoken(_PICTURES):
-        found = run(model_or_file, calibrated_data, pick_threshold, data_num, is_verbose, save_dir)
+    with spoken(_PICTURES), watched("sensitive nodes") as watch:
+        found = run(model_or_file, calibrated_data, pick_threshold, data_num, is_verbose, save_dir, watch=watch)
     if not is_verbose:
         say(f"{len(found.causes)} of {len(found.scores)} nodes are sensitive; -v True prints the tables")
 
@@ -156,7 +167,7 @@ def runall(
         str | None, typer.Option("-o", "--output_node", help="Ordinary node to measure at; default: the outputs.")
     ] = None,
     node_type: Annotated[str | None, typer.Option("-nt", "--node_type", help="node, weight or activation.")] = None,
-    data_num: Annotated[int | None, typer.Option("-dn", "--data_num", help="Number of samples.")] = None,
+    data_num: Annotated[str | None, typer.Option("-dn", "--data_num", help=_DATA_NUM)] = None,
     verbose: Annotated[str, typer.Option("-v", "--verbose", help="True to print the tables.")] = "False",
     interested_nodes: Annotated[str | None, typer.Option("-i", "--interested_nodes", help="Only these nodes.")] = None,
     dis_nodes_list: Annotated[str | None, typer.Option("-dnl", "--dis_nodes_list", help="Nodes to draw.")] = None,
@@ -174,24 +185,28 @@ def runall(
     """Run all analyses and write one page, accuracy_debug.html."""
     from engine.debug import runall as run
 
-    page = run(
-        model_or_file,
-        calibrated_data,
-        save_dir,
-        read_names(ns_metrics),
-        output_node,
-        node_type,
-        data_num,
-        read_flag("--verbose", verbose),
-        read_names(interested_nodes) if interested_nodes else None,
-        read_names(dis_nodes_list) if dis_nodes_list else None,
-        read_names(cw_nodes_list) if cw_nodes_list else None,
-        axis,
-        read_nested(quantize_node),
-        read_nested(non_quantize_node),
-        ae_metric,
-        read_flag("--average_mode", average_mode),
-    )
+    count, most = read_count("--data_num", data_num)
+    with spoken(_SAMPLES, err=True), watched("runall") as watch:
+        page = run(
+            model_or_file,
+            calibrated_data,
+            save_dir,
+            read_names(ns_metrics),
+            output_node,
+            node_type,
+            count,
+            read_flag("--verbose", verbose),
+            read_names(interested_nodes) if interested_nodes else None,
+            read_names(dis_nodes_list) if dis_nodes_list else None,
+            read_names(cw_nodes_list) if cw_nodes_list else None,
+            axis,
+            read_nested(quantize_node),
+            read_nested(non_quantize_node),
+            ae_metric,
+            read_flag("--average_mode", average_mode),
+            most=most,
+            watch=watch,
+        )
     say(f"page: {page}")
 
 
@@ -236,6 +251,22 @@ def read_nested(text: str | None) -> list[str] | list[list[str]] | None:
     if any(not part.startswith("[") for part in parts):
         raise ConfigError(f"{text}: expected either names or lists of names, not both")
     return [[_unquoted(name) for name in part[1:].split(",") if name.strip()] for part in parts]
+
+
+def read_count(option: str, text: str | None) -> tuple[int | None, int | None]:
+    """The number of samples, None for all, and how many at most where it is None: a number, ``all``, or no option.
+
+    Raises:
+        ConfigError: anything else.
+    """
+    if text is None:
+        return None, DEFAULT_SAMPLES
+    if text.lower() in ("all", "none"):
+        return None, None
+    try:
+        return int(text), None
+    except ValueError as error:
+        raise ConfigError(f"{option} {text}: expected a number of samples, or all") from error
 
 
 def read_flag(option: str, text: str) -> bool:

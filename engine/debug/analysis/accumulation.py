@@ -11,8 +11,8 @@ import onnx_ir as ir
 from engine.debug.analysis.data import Array
 from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
-from engine.debug.analysis.sensitivity import Tally
-from engine.debug.analysis.variants import Variant, VariantRunner
+from engine.debug.analysis.sensitivity import measured
+from engine.debug.analysis.variants import Variant, Watcher, unwatched
 from engine.errors import ConfigError
 
 NodeLists = str | Sequence[str] | Sequence[Sequence[str]]
@@ -79,15 +79,18 @@ def requested_variants(
 
 
 def accumulated_error(
-    model: DebugModel, feed: Mapping[str, Array], variants: Mapping[str, Variant], metric: DistanceMeasure
+    model: DebugModel,
+    feed: Mapping[str, Array],
+    variants: Mapping[str, Variant],
+    metric: DistanceMeasure,
+    watch: Watcher = unwatched,
 ) -> Curves:
     """The error of every regular node's first output in each variant: the mean over the samples."""
     tensors = {name: str(node.outputs[0].name) for name, node in model.nodes.items() if _is_computed(model, node)}
-    tally = Tally((metric,), len(variants))
-    VariantRunner(model.model, tuple(tensors.values())).run(feed, tuple(variants.values()), tally.add)
+    found = measured(model, feed, tuple(variants.values()), (metric,), tuple(tensors.values()), watch)
     curves = tuple(
-        Curve(label, tuple(tally.of_tensor(index, tensor)[metric] for tensor in tensors.values()))
-        for index, label in enumerate(variants)
+        Curve(label, tuple(np.mean(rows[tensor], axis=0).tolist()[0] for tensor in tensors.values()))
+        for label, rows in zip(variants, found, strict=True)
     )
     return Curves(tuple(tensors), metric, curves)
 

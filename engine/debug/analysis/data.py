@@ -8,6 +8,7 @@ raw images of ``cal_data_dir`` nor normalised ones.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from engine.errors import CalibrationDataError
 from engine.ir import FileNames, file_name, file_names, shape_of
 from engine.simulate.session import image_inputs
 from engine.untrusted import read_npy
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 Samples: TypeAlias = "str | os.PathLike[str] | Mapping[str, Array] | CalibrationData | CalibrationDataSet"
@@ -68,13 +71,14 @@ class _Input:
     is_image: bool
 
 
-def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> dict[str, Array]:
+def read_samples(model: ir.Model, data: Samples, count: int | None = None, most: int | None = None) -> dict[str, Array]:
     """The first ``count`` samples, all if it is None, by input name, joined along the first dimension.
 
     Args:
         model: whose inputs they are for.
         data: a folder, arrays by input name (any number of samples along the first dimension), or calibration data.
         count: from 1 to the number of samples there are.
+        most: where ``count`` is None: as many at most; how many are left out is logged.
 
     Returns:
         Arrays of the shape of each input except for the first dimension, in the type that they were given in.
@@ -99,16 +103,16 @@ def read_samples(model: ir.Model, data: Samples, count: int | None = None) -> di
         kind = type(data).__name__
         raise CalibrationDataError(f"calibration data: a {kind}; {_EXPECTED}")
     if isinstance(data, CalibrationData):
-        _check_count(count, len(data), "calibration data")
-        return data.read(0, count or len(data))
+        count = _counted(count, most, len(data), "calibration data")
+        return data.read(0, count)
     if isinstance(data, Mapping):
-        return _from_arrays(inputs, data, count)
+        return _from_arrays(inputs, data, count, most)
     names = file_names([wanted.name for wanted in inputs])
     files = {wanted.name: _sample_files(Path(data), wanted.name, names[wanted.name], len(inputs)) for wanted in inputs}
     counts = {str(found[0].parent): len(found) for found in files.values()}
     if len(set(counts.values())) > 1:
         raise CalibrationDataError(f"every input needs the same number of samples; found {counts}")
-    _check_count(count, min(counts.values()), str(data))
+    count = _counted(count, most, min(counts.values()), str(data))
     arrays = {}
     for wanted in inputs:
         chosen = files[wanted.name][:count]
@@ -157,7 +161,9 @@ def _numpy_type(value: ir.Value) -> np.dtype[Any]:
     return np.dtype(np.float32 if value.dtype is None else value.dtype.numpy())
 
 
-def _from_arrays(inputs: Sequence[_Input], data: Mapping[str, Array], count: int | None) -> dict[str, Array]:
+def _from_arrays(
+    inputs: Sequence[_Input], data: Mapping[str, Array], count: int | None, most: int | None
+) -> dict[str, Array]:
     missing = sorted({wanted.name for wanted in inputs} - set(data))
     if missing:
         raise CalibrationDataError(f"no data for the inputs {missing}; given are {sorted(data)}")
@@ -170,18 +176,25 @@ def _from_arrays(inputs: Sequence[_Input], data: Mapping[str, Array], count: int
                 f"{where}: given are arrays of shape {array.shape}; the input takes {wanted.shape}, samples are joined "
                 "along the first dimension"
             )
-        _check_count(count, len(array) // rows, where)
+        wanted_samples = _counted(count, most, len(array) // rows, where)
         _check_numbers(array, wanted, where)
-        arrays[wanted.name] = array[: (count or len(array)) * rows]
+        arrays[wanted.name] = array[: wanted_samples * rows]
         _check_pixels(arrays[wanted.name], wanted, where)
     return arrays
 
 
-def _check_count(count: int | None, available: int, where: str) -> None:
+def _counted(count: int | None, most: int | None, available: int, where: str) -> int:
+    """How many of ``available`` samples are taken."""
     if not available:
         raise CalibrationDataError(f"{where}: holds no samples")
-    if count is not None and (not isinstance(count, int) or not 1 <= count <= available):
+    if count is None:
+        taken = available if most is None else min(most, available)
+        if taken < available:
+            logger.info("the first %d of %d samples; all: --data_num all", taken, available)
+        return taken
+    if not isinstance(count, int) or not 1 <= count <= available:
         raise CalibrationDataError(f"data_num is {count!r}; allowed is 1 to {available}, the samples in {where}")
+    return count
 
 
 def _check_numbers(array: Array, wanted: _Input, where: str) -> None:

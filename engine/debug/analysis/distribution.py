@@ -12,7 +12,7 @@ from engine.calibrate.forward.fake_quantization import fake_quantize, spread
 from engine.debug.analysis.data import Array
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.model import DebugModel, NodeType
-from engine.debug.analysis.variants import VariantRunner
+from engine.debug.analysis.variants import VariantRunner, Watcher, unwatched
 from engine.errors import ConfigError
 from engine.ir import Calibration, constant_of, read_calibration
 
@@ -87,7 +87,9 @@ class Channels:
     thresholds: NDArray[np.float64]
 
 
-def distributions(model: DebugModel, feed: Mapping[str, Array], names: Sequence[str]) -> list[ValueDistribution]:
+def distributions(
+    model: DebugModel, feed: Mapping[str, Array], names: Sequence[str], watch: Watcher = unwatched
+) -> list[ValueDistribution]:
     """The distributions of the nodes ``names``, of any kind.
 
     Raises:
@@ -99,7 +101,7 @@ def distributions(model: DebugModel, feed: Mapping[str, Array], names: Sequence[
     if constant:
         raise ConfigError(f"node {constant[0]!r}: its result does not depend on the inputs of the model")
     activations = {name: tensor for name, tensor in _read_tensors(model, names).items() if tensor in computed}
-    found = _fetch(model, feed, {*results.values(), *activations.values()})
+    found = _fetch(model, feed, {*results.values(), *activations.values()}, watch)
     return [
         _of_result(model, name, *found[results[name]])
         if name in results
@@ -109,7 +111,11 @@ def distributions(model: DebugModel, feed: Mapping[str, Array], names: Sequence[
 
 
 def channels(
-    model: DebugModel, feed: Mapping[str, Array], names: Sequence[str], axis: int | None = None
+    model: DebugModel,
+    feed: Mapping[str, Array],
+    names: Sequence[str],
+    axis: int | None = None,
+    watch: Watcher = unwatched,
 ) -> list[Channels]:
     """Box plots of what the calibration nodes ``names`` read.
 
@@ -118,6 +124,7 @@ def channels(
         feed: samples by input name.
         names: calibration nodes.
         axis: of the channels; None for the second of activations, and what a weight's calibration node says.
+        watch: told of the share that is done.
 
     Raises:
         ConfigError: a node is no calibration node of the model, or a tensor has no such axis.
@@ -128,7 +135,7 @@ def channels(
     tensors = {
         name: tensor for name, tensor in _read_tensors(model, names).items() if model.kind(name) is NodeType.ACTIVATION
     }
-    found = _fetch(model, feed, set(tensors.values()))
+    found = _fetch(model, feed, set(tensors.values()), watch)
     return [
         _boxes(model, name, found[tensors[name]][0] if name in tensors else _weight(model, name), axis)
         for name in names
@@ -148,23 +155,27 @@ def _weight(model: DebugModel, name: str) -> Array:
     return np.asarray(array)
 
 
-def _fetch(model: DebugModel, feed: Mapping[str, Array], tensors: set[str]) -> dict[str, tuple[Array, Array]]:
+def _fetch(
+    model: DebugModel, feed: Mapping[str, Array], tensors: set[str], watch: Watcher
+) -> dict[str, tuple[Array, Array]]:
     """Float and quantised arrays by name of the tensor, all samples along the first dimension, or some of them."""
     found = {name: (array, array) for name, array in feed.items()}
     wanted = tensors - found.keys()
     if not wanted:
         return found
-    parts: dict[str, list[tuple[Array, Array]]] = {name: [] for name in wanted}
     samples = len(next(iter(feed.values())))
 
-    def keep(name: str, _: int, actual: Array, expected: Array) -> None:
-        every = -(-samples * actual.size // MAX_VALUES)
-        if len(parts[name]) < max(1, samples // every):
-            parts[name].append((expected.copy(), actual.copy()))
+    def keep(_: str, actual: Array, expected: Array) -> tuple[Array, Array]:
+        return expected.copy(), actual.copy()
 
-    VariantRunner(model.model, wanted).run(feed, [model.all], keep)
-    for name, pairs in parts.items():
-        before, after = zip(*pairs, strict=True)
+    parts: dict[str, list[tuple[Array, Array]]] = {name: [] for name in wanted}
+    for (pairs,) in VariantRunner(model.model, wanted).run(feed, [model.all], keep, watch):
+        for name, pair in pairs.items():
+            every = -(-samples * pair[0].size // MAX_VALUES)
+            if len(parts[name]) < max(1, samples // every):
+                parts[name].append(pair)
+    for name, kept in parts.items():
+        before, after = zip(*kept, strict=True)
         found[name] = np.concatenate(before), np.concatenate(after)
     return found
 

@@ -14,6 +14,7 @@ from engine.debug.analysis.metrics import DistanceMeasure, parse_metric, parse_m
 from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.analysis.partial import PartialQuantisation, partial_quantisation
 from engine.debug.analysis.sensitivity import parse_node_type, require_data, sensitivities, table
+from engine.debug.analysis.variants import Watcher, parts, unwatched
 from engine.errors import ConfigError
 from engine.page_links import PageKind, identity
 
@@ -21,6 +22,10 @@ SaveDir = str | os.PathLike[str] | None
 """Where pictures go; None for the working directory."""
 TOP = 5
 """Nodes of each kind that :func:`runall` draws."""
+_CURVES, _VALUES, _DRAWING = 8.0, 3.0, 200.0
+"""What parts of :func:`runall` take, in runs of the float model on a sample: curves and values of each sample, and
+drawing. A variant takes half a run.
+"""
 
 
 def plot_acc_error(
@@ -31,6 +36,8 @@ def plot_acc_error(
     non_quantize_node: NodeLists | None = None,
     metric: str = "cosine-similarity",
     average_mode: bool = False,
+    *,
+    watch: Watcher = unwatched,
 ) -> Curves:
     """Draw the accumulated error of partly quantised models over their nodes: a PNG and an interactive page.
 
@@ -44,6 +51,7 @@ def plot_acc_error(
         non_quantize_node: what not to quantise, everything else being quantised; in the same forms.
         metric: see :class:`~engine.debug.analysis.metrics.DistanceMeasure`.
         average_mode: the n-th value is the mean over the first n nodes.
+        watch: told of the share that is done.
 
     Returns:
         What was drawn.
@@ -57,7 +65,7 @@ def plot_acc_error(
     folder = _folder(save_dir)
     model, feed = _opened(model_or_file, calibrated_data)
     chosen = parse_metric(metric)
-    found = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), chosen)
+    found = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), chosen, watch)
     found = averaged(found) if average_mode else found
     draw_curves(found, folder)
     return found
@@ -68,6 +76,8 @@ def plot_distribution(
     model_or_file: ModelOrFile | None = None,
     calibrated_data: Samples | None = None,
     nodes_list: str | list[str] | None = None,
+    *,
+    watch: Watcher = unwatched,
 ) -> list[ValueDistribution]:
     """Draw what the values of nodes look like before and after quantisation: a PNG and a page per node.
 
@@ -77,6 +87,7 @@ def plot_distribution(
         calibrated_data: folder of samples, or arrays by input name.
         nodes_list: regular nodes (their results in the float and in the calibrated model), weight and activation
             calibration nodes (what they read and what they make of it), in any mixture.
+        watch: told of the share that is done.
 
     Returns:
         What was drawn.
@@ -88,7 +99,7 @@ def plot_distribution(
     from engine.debug.analysis.plots import draw_distributions
 
     folder, names = _folder(save_dir), _required(nodes_list)
-    found = distributions(*_opened(model_or_file, calibrated_data), names)
+    found = distributions(*_opened(model_or_file, calibrated_data), names, watch)
     draw_distributions(found, folder)
     return found
 
@@ -99,6 +110,8 @@ def get_channelwise_data_distribution(
     calibrated_data: Samples | None = None,
     nodes_list: str | list[str] | None = None,
     axis: int | None = None,
+    *,
+    watch: Watcher = unwatched,
 ) -> list[Channels]:
     """Draw a box per channel of what calibration nodes read: a PNG and a page per node.
 
@@ -108,6 +121,7 @@ def get_channelwise_data_distribution(
         calibrated_data: folder of samples, or arrays by input name.
         nodes_list: weight and activation calibration nodes.
         axis: of the channels; None: 1 for activations, what its node says for a weight.
+        watch: told of the share that is done.
 
     Returns:
         What was drawn.
@@ -119,7 +133,7 @@ def get_channelwise_data_distribution(
     from engine.debug.analysis.plots import draw_channels
 
     folder, names = _folder(save_dir), _required(nodes_list)
-    found = channels(*_opened(model_or_file, calibrated_data), names, axis)
+    found = channels(*_opened(model_or_file, calibrated_data), names, axis, watch)
     draw_channels(found, folder)
     return found
 
@@ -131,6 +145,8 @@ def sensitivity_analysis(
     data_num: int | None = 1,
     verbose: bool = False,
     save_dir: SaveDir = ".",
+    *,
+    watch: Watcher = unwatched,
 ) -> PartialQuantisation:
     """Find the sensitive nodes, what makes them so, and what leaving them unquantised brings back.
 
@@ -141,6 +157,7 @@ def sensitivity_analysis(
         data_num: number of samples; None for all.
         verbose: print the tables.
         save_dir: folder of ``partial_quantization.png`` and ``.html``.
+        watch: told of the share that is done.
 
     Raises:
         ConfigError: the threshold is not between 0 and 1.
@@ -153,7 +170,7 @@ def sensitivity_analysis(
     folder = _folder(save_dir)
     model = DebugModel(model_or_file)
     feed = read_samples(model.model, calibrated_data, data_num)
-    found = partial_quantisation(model, feed, pick_threshold)
+    found = partial_quantisation(model, feed, pick_threshold, watch)
     draw_partial_quantisation(found, folder)
     if verbose:
         sys.stdout.write(table(found.scores, (DistanceMeasure.COSINE,), NodeType.NODE.value))
@@ -204,6 +221,9 @@ def runall(
     non_quantize_node: NodeLists | None = None,
     ae_metric: str = "cosine-similarity",
     average_mode: bool = False,
+    *,
+    most: int | None = None,
+    watch: Watcher = unwatched,
 ) -> Path:
     """Run the whole debugger and write one page of it, ``accuracy_debug.html``, with a PNG per picture.
 
@@ -230,6 +250,8 @@ def runall(
         non_quantize_node: likewise.
         ae_metric: of the accumulated error.
         average_mode: likewise.
+        most: number of samples at most where ``data_num`` is None.
+        watch: told of the share that is done.
 
     Returns:
         The page.
@@ -242,11 +264,17 @@ def runall(
 
     folder = _folder(save_dir)
     model = DebugModel(model_or_file)
-    feed = read_samples(model.model, calibrated_data, data_num)
+    feed = read_samples(model.model, calibrated_data, data_num, most)
     metrics, ae = parse_metrics(ns_metrics), parse_metric(ae_metric)
+    to_rank = _to_rank(model, node_type, _as_list(interested_nodes))
+    every = list(dict.fromkeys(name for names in to_rank.values() for name in names))
+    samples = len(next(iter(feed.values())))
+    sizes = (samples * len(every) / 2, samples * _CURVES, samples * _VALUES, samples * _VALUES, _DRAWING)
+    ranking_part, curves_part, values_part, channels_part, drawing_part = parts(watch, sizes)
+    scores = sensitivities(model, feed, every, metrics, output_node, ranking_part)
     rankings = [
-        Ranking(title, metrics, sensitivities(model, feed, names, metrics, output_node))
-        for title, names in _to_rank(model, node_type, _as_list(interested_nodes)).items()
+        Ranking(title, metrics, {name: scores[name] for name in scores if name in members})
+        for title, members in ((title, frozenset(names)) for title, names in to_rank.items())
     ]
     if verbose:
         for ranking in rankings:
@@ -257,18 +285,20 @@ def runall(
     shown, boxed = _as_list(dis_nodes_list) or worst, _as_list(cw_nodes_list) or worst
     if quantize_node is None and non_quantize_node is None:
         quantize_node = [NodeType.WEIGHT.value, NodeType.ACTIVATION.value]
-    curves = accumulated_error(model, feed, requested_variants(model, quantize_node, non_quantize_node), ae)
+    curves = accumulated_error(
+        model, feed, requested_variants(model, quantize_node, non_quantize_node), ae, curves_part
+    )
     report = Report(
         title=model.name,
         identity=identity(PageKind.ACCURACY, model.model),
-        samples=len(next(iter(feed.values()))),
+        samples=samples,
         rankings=tuple(rankings),
         curves={"Accumulated error": averaged(curves) if average_mode else curves},
-        distributions=tuple(distributions(model, feed, shown)),
-        channels=tuple(channels(model, feed, boxed, axis)),
+        distributions=tuple(distributions(model, feed, shown, values_part)),
+        channels=tuple(channels(model, feed, boxed, axis, channels_part)),
         owners=owners_of(model, [*shown, *boxed, *(name for ranking in rankings for name in ranking.scores)]),
     )
-    return write_report(report, folder)
+    return write_report(report, folder, watch=drawing_part)
 
 
 def _to_rank(model: DebugModel, node_type: str | None, interested: Sequence[str]) -> dict[str, Sequence[str]]:

@@ -9,7 +9,7 @@ from engine.debug.analysis.data import Array
 from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores, score, sensitivities
-from engine.debug.analysis.variants import Variant
+from engine.debug.analysis.variants import Variant, Watcher, parts, unwatched
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,13 @@ class PartialQuantisation:
     cumulative: tuple[float, ...]
 
 
-def partial_quantisation(model: DebugModel, feed: Mapping[str, Array], pick_threshold: float) -> PartialQuantisation:
+def partial_quantisation(
+    model: DebugModel, feed: Mapping[str, Array], pick_threshold: float, watch: Watcher = unwatched
+) -> PartialQuantisation:
     """Rank the nodes, and try leaving those whose cosine is below ``pick_threshold`` unquantised."""
     metric = DistanceMeasure.COSINE
-    scores = sensitivities(model, feed, model.of_kind(NodeType.NODE), (metric,))
+    ranking, trying = parts(watch, (1, 1))
+    scores = sensitivities(model, feed, model.of_kind(NodeType.NODE), (metric,), watch=ranking)
     sensitive = tuple(name for name, row in scores.items() if row[metric] < pick_threshold)
     groups = [model.groups[name] for name in sensitive]
     without = [model.all - group for group in groups]
@@ -46,7 +49,7 @@ def partial_quantisation(model: DebugModel, feed: Mapping[str, Array], pick_thre
     weights = [frozenset(name for name in group if model.kind(name) is NodeType.WEIGHT) for group in groups]
     others = [group - weight for group, weight in zip(groups, weights, strict=True)]
     variants: list[Variant] = [model.all, *without, *running, *weights, *others]
-    values = [row[metric] for row in score(model, feed, variants, (metric,), model.outputs)]
+    values = [row[metric] for row in score(model, feed, variants, (metric,), model.outputs, trying)]
     count = len(sensitive)
     baseline, single, cumulative, by_weight, by_activation = (
         values[0],

@@ -18,6 +18,7 @@ from engine.debug.analysis.distribution import Channels, ValueDistribution
 from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores
+from engine.debug.analysis.variants import Watcher, unwatched
 from engine.ir import file_names, write_atomically
 from engine.page_links import write_page
 from engine.pages import figures_data, package_loader, packed, page_templates, rendered
@@ -94,7 +95,12 @@ def node_info(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return {name: {"ON": "BPU", "InputType": "int16", "OutputType": "int16"} for name in names}
 
 
-def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "accuracy_debug.html") -> Path:
+def write_report(
+    report: Report,
+    save_dir: str | os.PathLike[str],
+    file: str = "accuracy_debug.html",
+    watch: Watcher = unwatched,
+) -> Path:
     """Write the page, and every picture as a PNG beside it.
 
     Returns:
@@ -103,7 +109,8 @@ def write_report(report: Report, save_dir: str | os.PathLike[str], file: str = "
     folder = Path(save_dir)
     pictures = _pictures(report)
     names = file_names(pictures)
-    for stem, (png, _) in pictures.items():
+    for index, (stem, (png, _)) in enumerate(pictures.items()):
+        watch(index / len(pictures))
         write_atomically(folder / f"{names[stem]}.png", plots.to_png(png))
     ids = {stem: f"plot-{index}" for index, stem in enumerate(pictures)}
     details = {name: _detail(report, name) for name in _drawn(report)}

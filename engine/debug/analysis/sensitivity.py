@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from engine.debug.analysis.data import Array, Samples, read_samples
 from engine.debug.analysis.metrics import DistanceMeasure, measure, parse_metrics
 from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
-from engine.debug.analysis.variants import Variant, VariantRunner
+from engine.debug.analysis.variants import Variant, VariantRunner, Watcher, unwatched
 from engine.errors import ConfigError
 
 Scores = dict[str, dict[DistanceMeasure, float]]
@@ -27,6 +26,9 @@ def get_sensitivity_of_nodes(
     data_num: int | None = None,
     verbose: bool = False,
     interested_nodes: str | list[str] | None = None,
+    *,
+    most: int | None = None,
+    watch: Watcher = unwatched,
 ) -> dict[str, dict[str, str]]:
     """Quantise one node at a time and measure the output of the model against the float one.
 
@@ -39,6 +41,8 @@ def get_sensitivity_of_nodes(
         data_num: number of samples; None for all.
         verbose: print the table.
         interested_nodes: nodes to try, of any kind; ``node_type`` is ignored then.
+        most: number of samples at most where ``data_num`` is None.
+        watch: told of the share that is done.
 
     Returns:
         By name of the node, the worst first: text of the value by metric. A value is the mean over samples and outputs.
@@ -51,8 +55,8 @@ def get_sensitivity_of_nodes(
     model = DebugModel(model_or_file)
     kind = parse_node_type(node_type)
     names = _names(interested_nodes) or model.of_kind(kind)
-    feed = read_samples(model.model, require_data(calibrated_data), data_num)
-    found = sensitivities(model, feed, names, wanted, output_node)
+    feed = read_samples(model.model, require_data(calibrated_data), data_num, most)
+    found = sensitivities(model, feed, names, wanted, output_node, watch)
     if verbose:
         sys.stdout.write(table(found, wanted, "node" if interested_nodes else kind.value))
     return {name: {metric.value: repr(value) for metric, value in row.items()} for name, row in found.items()}
@@ -64,6 +68,7 @@ def sensitivities(
     names: Sequence[str],
     metrics: Sequence[DistanceMeasure],
     output_node: str | None = None,
+    watch: Watcher = unwatched,
 ) -> Scores:
     """As :func:`get_sensitivity_of_nodes`, in numbers.
 
@@ -73,9 +78,10 @@ def sensitivities(
         names: nodes of any kind.
         metrics: the first one sorts.
         output_node: see there.
+        watch: told of the share that is done.
     """
     outputs = model.outputs if output_node is None else (model.output_of(output_node),)
-    scores = score(model, feed, [model.variant([name]) for name in names], metrics, outputs)
+    scores = score(model, feed, [model.variant([name]) for name in names], metrics, outputs, watch)
     return ranked(dict(zip(names, scores, strict=True)), metrics[0])
 
 
@@ -85,41 +91,35 @@ def score(
     variants: Sequence[Variant],
     metrics: Sequence[DistanceMeasure],
     outputs: Sequence[str],
+    watch: Watcher = unwatched,
 ) -> list[dict[DistanceMeasure, float]]:
     """The metrics of every variant: the mean over samples and ``outputs``, names of tensors."""
-    tally = Tally(metrics, len(variants))
-    VariantRunner(model.model, outputs).run(feed, variants, tally.add)
-    return [tally.mean(index) for index in range(len(variants))]
+    found = []
+    for tensors in measured(model, feed, variants, metrics, outputs, watch):
+        rows = [row for rows in tensors.values() for row in rows]
+        found.append(dict(zip(metrics, np.mean(rows, axis=0).tolist(), strict=True)))
+    return found
 
 
-@dataclass
-class Tally:
-    """Collects the metrics of variants.
+def measured(
+    model: DebugModel,
+    feed: Mapping[str, Array],
+    variants: Sequence[Variant],
+    metrics: Sequence[DistanceMeasure],
+    tensors: Sequence[str],
+    watch: Watcher = unwatched,
+) -> list[dict[str, list[list[float]]]]:
+    """Of every variant and tensor: a row of ``metrics`` per sample."""
 
-    Attributes:
-        metrics: what to measure.
-        variants: how many variants there are.
-    """
+    def compare(_: str, actual: Array, expected: Array) -> list[float]:
+        return [measure(metric, actual, expected) for metric in metrics]
 
-    metrics: Sequence[DistanceMeasure]
-    variants: int
-
-    def __post_init__(self) -> None:
-        self._found: dict[tuple[int, str], list[list[float]]] = {}
-
-    def add(self, tensor: str, index: int, actual: Array, expected: Array) -> None:
-        """Measure one sample of one tensor."""
-        row = [measure(metric, actual, expected) for metric in self.metrics]
-        self._found.setdefault((index, tensor), []).append(row)
-
-    def of_tensor(self, index: int, tensor: str) -> dict[DistanceMeasure, float]:
-        """Mean over the samples of one tensor in variant ``index``."""
-        return dict(zip(self.metrics, np.mean(self._found[index, tensor], axis=0).tolist(), strict=True))
-
-    def mean(self, index: int) -> dict[DistanceMeasure, float]:
-        """Mean over samples and tensors of variant ``index``."""
-        rows = [row for (found, _), rows in self._found.items() if found == index for row in rows]
-        return dict(zip(self.metrics, np.mean(rows, axis=0).tolist(), strict=True))
+    found: list[dict[str, list[list[float]]]] = [{} for _ in variants]
+    for results in VariantRunner(model.model, tensors).run(feed, variants, compare, watch):
+        for rows, result in zip(found, results, strict=True):
+            for tensor, row in result.items():
+                rows.setdefault(tensor, []).append(row)
+    return found
 
 
 def ranked(scores: Mapping[str, dict[DistanceMeasure, float]], metric: DistanceMeasure) -> Scores:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from engine.calibrate import ArrayData, Statistics
-from engine.terms import March
+from engine.calibrate.methods.sensitivity import sensitivities
+from engine.terms import Compatibility, March
 from harness.backends.bundled import Network
-from harness.suites.settings import Settings
+from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, StageClock
 from harness.trials.trial import TrialSpec, card_key
 from harness.zoo.cards import load_card
@@ -47,13 +48,13 @@ def failing(reads: Reads) -> type[ArrayData]:
     return Failing
 
 
-def network(folder: Path) -> Network:
-    card = load_card("mnist_resnet8")  # calibrates in groups; mnist_lenet does not
+def network(folder: Path, model: str = "mnist_resnet8", calibration_samples: int = SAMPLES) -> Network:
+    card = load_card(model)  # mnist_resnet8 calibrates in groups; mnist_lenet does not
     spec = TrialSpec(
         model=card.name,
         march=March.BAYES_E,
         settings=SETTINGS[0],
-        calibration_samples=SAMPLES,
+        calibration_samples=calibration_samples,
         evaluation_samples=1,
         card=card_key(card),
         file=card.file_digest(),
@@ -83,3 +84,26 @@ def test_a_sweep_goes_on_within_a_calibration_pass(
     path, wanted = (each.bench.cache.path("statistics", key, ".npz") for each in (cut, undisturbed))
     assert Statistics.load(path).digest() == Statistics.load(wanted).digest()
     assert not list(path.parent.glob("*.partial.npz"))
+
+
+def test_nodes_are_ranked_once_for_settings_with_the_same_thresholds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other numbers of nodes, and an option that changes nothing here; another percentile is ranked anew."""
+    ranked: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> dict[str, float]:
+        ranked.append(1)
+        return sensitivities(*arguments, **options)
+
+    monkeypatch.setattr("harness.backends.stages.rank.sensitivities", counted)
+    lenet = network(tmp_path, "mnist_lenet", calibration_samples=2)
+    found = [
+        lenet._requested(settings.model_copy(update={"int16": Int16Policy(kind=Int16Kind.TOP_K, count=count)}))
+        for settings in (Settings(), Settings(compatibility=Compatibility.CLEAN), Settings(max_percentile=0.9))
+        for count in (1, 2)
+    ]
+    assert len(ranked) == 2
+    assert found[0] == found[1][:1]
+    assert found[2:4] == found[:2]
+    assert lenet.clock.seconds.keys() >= {"sensitivity"}

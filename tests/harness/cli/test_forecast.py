@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.cli.forecast import show_forecast, show_unfinished
+from harness.estimates import Estimates
 from harness.execution.coordinator import Plan, serial
 from harness.resuming import Running, begin
+from harness.suites.settings import Int16Kind, Int16Policy
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes
@@ -26,9 +28,22 @@ def test_a_dry_run_says_what_there_is_and_how_long_the_rest_takes(
     assert capsys.readouterr().out.splitlines() == [
         "4 trials: 1 have a result, 2 would be computed",
         "1 would remain for the next run",
-        "  a on bayes-e: 1 trials, about 5 min of work",
-        "  b on bayes-e: 1 trials, time unknown, because there are no earlier trials",
-        "about 5 min on 2 workers, from earlier trials",
+        "  a on bayes-e: 1 trials, about 8 min of work",
+        "  b on bayes-e: 1 trials, time unknown, because the model cannot be run",
+        "about 8 min on 2 workers, from earlier trials",
+    ]
+
+
+def test_a_new_model_is_measured_and_searches_for_nodes_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Estimates, "probe", lambda self, spec: self.prepared(spec, {"float": 4.0}))
+    top_k = fakes.Settings(int16=Int16Policy(kind=Int16Kind.TOP_K, count=2))
+    show_forecast([fakes.spec("new", settings) for settings in (fakes.Settings(), top_k)], Plan(Bench(tmp_path)))
+    assert capsys.readouterr().out.splitlines() == [
+        "2 trials: 0 have a result, 2 would be computed",
+        "  new on bayes-e: 2 trials, about 57 s of work, 40 s of it for top_k",
+        "about 28 s on 2 workers, from the speed of the float model of new",
     ]
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from harness.cli.progress import ProgressBar
+from harness.suites.settings import Int16Kind, Int16Policy
 from harness.trials.tasks import Preparation, Prepared
 from tests.harness import fakes
 
@@ -52,3 +53,16 @@ def test_a_long_name_is_cut_on_the_bar() -> None:
     bar.planned([])
     bar.finished(fakes.result(fakes.spec("m" * 80)), reused=False)
     assert progress.tasks[0].description == "m" * 60
+
+
+def test_a_search_for_nodes_is_named_before_and_after() -> None:
+    bar, console, _ = shown(terminal=False)
+    top_k = fakes.Settings(int16=Int16Policy(kind=Int16Kind.TOP_K, count=2))
+    specs = [fakes.spec("unknown", top_k), fakes.spec("unknown")]
+    bar.planned(specs)
+    bar.prepared(Preparation(specs=tuple(specs)), Prepared(statistics="x", seconds={"float": 4.0}))
+    done = fakes.result(specs[0]).model_copy(update={"seconds": {"simulate": 4.0, "sensitivity": 150.0}})
+    bar.finished(done, reused=False)
+    text = " ".join(console.export_text().split())
+    assert "prepared in 4.0 s; 2 trials, about 57 s of work, 40 s of it for top_k" in text
+    assert "[1/2] unknown/bayes-e/max-int16.top_2: top1 0.9000, nodes ranked in 2 min" in text

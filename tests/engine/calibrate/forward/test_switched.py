@@ -16,7 +16,7 @@ from onnx import helper
 from engine.calibrate import FloatSession
 from engine.calibrate.forward.compare import cosine
 from engine.calibrate.forward.float_model import Kernels
-from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
+from engine.calibrate.forward.switched import SwitchedModel, _cosines_of_rows
 from engine.errors import InferenceError
 from engine.ir import Calibration, calibration_nodes, read_calibration
 from tests.engine.calibrate.forward.test_chained import SHAPE, networks
@@ -43,15 +43,14 @@ def expected(model: ir.Model, feed: Mapping[str, NDArray[Any]], working: Collect
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows with every run that goes on to the outputs."""
+    """Grows by 1 with every output that is compared because it changed, by 0 with every one that did not."""
     found: list[int] = []
-    compared = SwitchedSample._compared
 
-    def count(self: SwitchedSample, changed: dict[str, NDArray[Any]]) -> Any:
-        found.append(len(changed))
-        return compared(self, changed)
+    def count(name: str, actual: NDArray[Any], expected: NDArray[Any]) -> Any:
+        found.append(int(actual is not expected))
+        return _cosines_of_rows(name, actual, expected)
 
-    monkeypatch.setattr(SwitchedSample, "_compared", count)
+    monkeypatch.setattr("engine.calibrate.forward.switched._cosines_of_rows", count)
     return found
 
 
@@ -152,6 +151,36 @@ def test_what_is_only_moved_is_computed_once_if_its_threshold_is_the_same(
     assert len(ends) == runs
     for choice, cosines in zip(choices, found, strict=True):
         np.testing.assert_allclose(cosines, expected(model, SAMPLE, choice), rtol=0, atol=1e-12)
+
+
+def test_any_tensor_can_be_looked_at_and_choices_are_told_of_as_they_finish() -> None:
+    model = moved()
+    choices = [{name: calibration} for name, calibration in calibrations(model).items()]
+    done: list[int] = []
+    (sample,) = SwitchedModel(model, fetch=["t", "u"]).on(SAMPLE)
+    found = sample.compared(choices, lambda name, actual, expected: float(np.abs(actual - expected).max()), done.append)
+    assert sorted(done) == [0, 1]
+    assert all(each["t"] == 0 for each in found), "it is computed before all calibrations"
+    assert 0 < found[0]["u"] <= 0.025 + 1e-6
+    assert found[1]["u"] == 0
+    assert sample.cost(choices[0]) > 0
+    assert sample.cost(choices[1]) == sample.cost({}) == 0, "nothing that is looked at lies behind it"
+    with pytest.raises(InferenceError, match="absent"):
+        SwitchedModel(model, fetch=["absent"])
+
+
+def test_an_output_on_the_way_is_not_that_of_another_choice_that_ends_in_the_same() -> None:
+    """Both choices come to the same ``u``; ``t``, an output before it, differs for one of them alone."""
+    model = moved()
+    model.graph.outputs.append(next(node for node in model.graph if node.name == "t_HzCalibration").outputs[0])
+    known = calibrations(model)
+    choices = [known, {"u_HzCalibration": known["u_HzCalibration"]}, {"t_HzCalibration": known["t_HzCalibration"]}]
+    for order in (choices, choices[::-1], choices[1:] + choices[:1]):
+        (sample,) = SwitchedModel(model, threads=1).on(SAMPLE)
+        for choice in order:
+            cosines = sample.cosines([choice])[0]
+            for rows, others in zip(cosines, expected(model, SAMPLE, choice), strict=True):
+                np.testing.assert_allclose(rows, others, rtol=0, atol=1e-12)
 
 
 def test_equal_thresholds_of_two_methods_are_computed_once(ends: list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.cli.vendor import hmct_debugger
-from engine.cli.vendor.hmct_debugger import app, read_flag, read_names, read_nested
+from engine.cli.vendor.hmct_debugger import app, read_count, read_flag, read_names, read_nested
 from engine.errors import ConfigError
 
 
@@ -53,6 +54,18 @@ def test_flags(text: str, expected: bool) -> None:
     assert read_flag("-v", text) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [(None, (None, 8)), ("all", (None, None)), ("None", (None, None)), ("3", (3, None))]
+)
+def test_the_number_of_samples(text: str | None, expected: tuple[int | None, int | None]) -> None:
+    assert read_count("-d", text) == expected
+
+
+def test_what_is_no_number_of_samples() -> None:
+    with pytest.raises(ConfigError, match="-d many: expected a number of samples, or all"):
+        read_count("-d", "many")
+
+
 @pytest.mark.parametrize("text", ["1", "yes", ""])
 def test_what_is_no_flag(text: str) -> None:
     with pytest.raises(ConfigError, match=f"--verbose {text}: expected True or False"):
@@ -82,10 +95,15 @@ def test_what_reaches_the_functions(
     monkeypatch: pytest.MonkeyPatch, command: str, options: list[str], arguments: tuple[Any, ...]
 ) -> None:
     called: list[tuple[Any, ...]] = []
+    most: list[Any] = []
     name = command.replace("-", "_")
 
-    def called_with(*given: object) -> SimpleNamespace | dict[str, float]:
+    def called_with(
+        *given: object, watch: Callable[[float], None], **options: object
+    ) -> SimpleNamespace | dict[str, float]:
+        watch(0.5)
         called.append(given)
+        most.extend(options.values())
         logging.getLogger("engine.debug.analysis.plots").info("written: %s", "a.png")
         return {"a": 1.0} if "nodes" in name else SimpleNamespace(scores={"a": 1, "b": 2}, causes={"a": "weight"})
 
@@ -94,6 +112,7 @@ def test_what_reaches_the_functions(
     assert result.exit_code == 0, result.output
     ((*given,),) = called
     assert tuple(str(each) if isinstance(each, Path) else each for each in given) == arguments
+    assert most == ([] if "sensitivity_of" not in name else [None] if "-d" in options else [8])
     assert ("written: a.png\n" in result.output) is ("sensitivity_of" not in name)
     if "-v" not in options and "sensitivity" in name:
         assert "1 nodes ranked; -v True" in result.output or "1 of 2 nodes are sensitive" in result.output

@@ -85,3 +85,12 @@ def test_tables_are_printed_on_request(
         assert f"{name}: sensitive to the quantisation of its {cause}\n" in printed
     assert functions.sensitivity_analysis(calibrated_residual(), DATA, 0.0, save_dir=tmp_path).sensitive == ()
     assert capsys.readouterr().out == ""
+
+
+def test_runall_tells_how_far_it_is(tmp_path: Path) -> None:
+    shares: list[float] = []
+    page = functions.runall(calibrated_residual(), DATA, tmp_path, most=2, watch=shares.append)
+    assert "2 samples" in page.read_text()
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] < 0.2
+    assert 0.8 < shares[-1] <= 1

@@ -47,9 +47,15 @@ def brute_force(
 def assert_same(
     fast: Mapping[str, Mapping[DistanceMeasure, float]],
     slow: Mapping[str, Mapping[DistanceMeasure, float]],
-    tolerance: float = 1e-6,
+    tolerance: float | None = 1e-6,
 ) -> None:
+    """``tolerance``: relative; None for the same bits."""
     assert fast.keys() == slow.keys()
+    if tolerance is None:
+        np.testing.assert_array_equal(
+            [list(fast[name].values()) for name in slow], [list(row.values()) for row in slow.values()]
+        )
+        return
     for name, row in slow.items():
         for metric, value in row.items():
             assert fast[name][metric] == pytest.approx(value, rel=tolerance, abs=1e-6, nan_ok=True), (name, metric)
@@ -61,7 +67,7 @@ def test_equal_to_one_full_forward_per_node_on_the_zoo(name: str) -> None:
     model = DebugModel(calibrated)
     for kind in NodeType:
         names = model.of_kind(kind)
-        assert_same(sensitivities(model, feed, names, METRICS), brute_force(model, feed, names, model.outputs))
+        assert_same(sensitivities(model, feed, names, METRICS), brute_force(model, feed, names, model.outputs), None)
 
 
 @pytest.mark.reference
@@ -139,6 +145,18 @@ def test_samples_are_sorted_by_number_and_counted(tmp_path: Path) -> None:
             read_samples(model, tmp_path, count)
     with pytest.raises(CalibrationDataError, match=r"no \.npy files"):
         read_samples(model, os.fspath(tmp_path / "nowhere"))
+
+
+def test_at_most_so_many_samples_where_no_number_is_given(caplog: pytest.LogCaptureFixture) -> None:
+    calibrated, feed = zoo("mnist_lenet")
+    model = DebugModel(calibrated).model
+    with caplog.at_level("INFO", "engine.debug.analysis.data"):
+        assert len(read_samples(model, feed, most=2)["image"]) == 2
+        assert caplog.messages == ["the first 2 of 3 samples; all: --data_num all"]
+        caplog.clear()
+        for count, most, expected in ((None, 8, 3), (None, None, 3), (3, 2, 3)):
+            assert len(read_samples(model, feed, count, most)["image"]) == expected
+        assert not caplog.messages
 
 
 def test_mistakes_are_named() -> None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from engine.calibrate import FloatSession
-from engine.debug.analysis import variants as module
-from engine.debug.analysis.variants import FLOAT, VariantRunner, _cut, dynamic_values, switch
+from engine.calibrate.forward.switched import SwitchedSample
+from engine.debug.analysis.variants import FLOAT, VariantRunner, dynamic_values, parts, switch
 from engine.errors import InferenceError
 from engine.ir import calibration_nodes, read_calibration
-from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, residual
+from tests.engine.calibrate.models import DATA, calibrated_residual, residual
 
 FETCH = ("c0", "r0", "y")
 
 
 def seen(feed: dict[str, np.ndarray], variants: list[frozenset[str]], threads: int | None = None) -> dict:
+    """Arrays of a variant and of the float model, a pair per sample, by index of the variant and tensor."""
     found: dict[tuple[int, str], list[tuple[np.ndarray, np.ndarray]]] = {}
     runner = VariantRunner(calibrated_residual(), FETCH, threads=threads)
-    runner.run(feed, variants, lambda name, i, a, b: found.setdefault((i, name), []).append((a.copy(), b.copy())))
+    for results in runner.run(feed, variants, lambda name, actual, expected: (actual.copy(), expected.copy())):
+        for index, tensors in enumerate(results):
+            for name, pair in tensors.items():
+                found.setdefault((index, name), []).append(pair)
     return found
 
 
@@ -38,33 +45,39 @@ def test_results_are_those_of_the_switched_model(threads: int) -> None:
             np.testing.assert_allclose(floats, exact[name], rtol=1e-5, atol=1e-5)
 
 
-def test_samples_come_one_at_a_time_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = seen(DATA, [FLOAT])[0, "y"]
-    assert len(whole) == 10
-    monkeypatch.setattr(module, "MEMORY", 1)
-    alone = seen(DATA, [FLOAT])[0, "y"]
-    for (first, _), (second, _) in zip(whole, alone, strict=True):
-        np.testing.assert_allclose(first, second, rtol=1e-6)
+def test_samples_come_one_at_a_time_and_the_share_that_is_done_grows_to_1() -> None:
+    shares: list[float] = []
+    runner = VariantRunner(calibrated_residual(), ["y"], threads=2)
+    every = [frozenset({str(node.name)}) for node in calibration_nodes(calibrated_residual())]
+    found = list(runner.run(DATA, every, lambda name, actual, expected: actual.shape, shares.append))
+    assert [{shape for tensors in sample for shape in tensors.values()} for sample in found] == [{(1, 4)}] * 10
+    assert len(shares) == 10 * len(every)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
 
 
-def test_samples_that_are_computed_together_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = VariantRunner(calibrated_residual(), FETCH)
-    size = 4 * sum(int(np.prod(shape)) for segment in runner._segments for shape, _ in segment.outputs.values())
-    for memory, expected in ((size - 1, 1), (3 * size, 3), (100 * size, 8)):
-        monkeypatch.setattr(module, "MEMORY", memory)
-        assert runner._samples_at_once() == expected
+def test_memory_does_not_grow_with_the_number_of_samples() -> None:
+    """What a sample needs is let go before the next one."""
+    runner = VariantRunner(calibrated_residual(), ["y"], threads=1)
+    alive: list[weakref.ref[SwitchedSample]] = []
+    made = runner._model.on
+
+    def watched(feed: dict[str, np.ndarray]) -> Iterator[SwitchedSample]:
+        for sample in made(feed):
+            assert sum(other() is not None for other in alive) <= 1
+            alive.append(weakref.ref(sample))
+            yield sample
+
+    runner._model.on = watched
+    assert len(list(runner.run(DATA, [FLOAT], lambda name, actual, expected: 0))) == 10
 
 
-def test_a_segment_reaches_to_the_next_calibrated_tensor() -> None:
-    model = residual()
-    for name in ("x", "r0"):
-        add_calibration(model, name, thresholds=[1.0], scales=[0.1])
-    segments = list(_cut(model, ["y"]))
-    assert next(segment.inputs for segment in segments) == ("x",)
-    assert [sorted(segment.calibrations) for segment in segments if segment.calibrations] == [
-        ["x_HzCalibration"],
-        ["r0_HzCalibration"],
-    ]
+def test_parts_of_a_work_add_up() -> None:
+    shares: list[float] = []
+    first, second = parts(shares.append, (1, 3))
+    for watch, share in ((first, 0.5), (first, 1.0), (second, 0.5), (second, 1.0)):
+        watch(share)
+    assert shares == [0.125, 0.25, 0.625, 1.0]
 
 
 def test_only_what_is_named_quantises() -> None:
