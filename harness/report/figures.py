@@ -13,8 +13,9 @@ import plotly.graph_objects as go
 from engine.pages.colours import PALETTE, SEQUENTIAL, SYMBOLS, WORSE_BETTER
 from harness.gates.drift import Drift
 from harness.gates.nights import Night
-from harness.suites.settings import Settings
-from harness.trials.figures import Z95
+from harness.report.axes import LATENCY, Axis, buttons
+from harness.report.effects import EFFECTS, in_order, short_levels, varied
+from harness.report.names import ShortNames
 from harness.trials.trial import TrialResult
 
 _LAYOUT: dict[str, Any] = {"margin": {"l": 60, "r": 16, "t": 16, "b": 60}}
@@ -23,46 +24,6 @@ MOST_ERROR_BARS = 200
 """Points of a model up to which each has an error bar; of more the Pareto points alone."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A figure that plots can show.
-
-    Attributes:
-        name: as in :meth:`harness.trials.trial.TrialResult.metrics`.
-        label: on a button.
-        title: of the axis, with the unit.
-        factor: from the metric's unit to the title's.
-        form: format of values.
-    """
-
-    name: str
-    label: str
-    title: str
-    factor: float = 1.0
-    form: str = ".4f"
-
-    def of(self, result: TrialResult) -> float | None:
-        """The figure of a trial in the title's unit; None where it has none."""
-        value = result.metrics().get(self.name)
-        return None if value is None else value * self.factor
-
-    def margin(self, result: TrialResult) -> float | None:
-        """Half a 95 % interval of :meth:`of`; None where it is not known.
-
-        Of the accuracy it is that of another sample of as many images, of its share of the float model's accuracy that
-        of the paired difference.
-        """
-        accuracy = result.accuracy
-        if accuracy is None:
-            return None
-        if self.name == "accuracy.quantized":
-            return Z95 * accuracy.stderr
-        if self.name == "accuracy.ratio" and accuracy.float_value:
-            return self.factor * accuracy.margin / accuracy.float_value
-        return None
-
-
-LATENCY = Axis("latency.total_ms", "latency", "estimated latency, BPU and CPU, ms", form=".3f")
 QUALITIES = (
     Axis("accuracy.quantized", "accuracy", "accuracy of the quantised model"),
     Axis("accuracy.ratio", "% of float", "accuracy, % of the float model's", 100, ".2f"),
@@ -156,26 +117,27 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
         **_LAYOUT,
         height=520,
         legend={"orientation": "h", "y": -0.16},
-        xaxis={"title": LATENCY.title, "rangemode": "tozero"},
+        xaxis={"title": LATENCY.title},
         yaxis={
             "title": {"text": QUALITIES[0].title, "standoff": 8},
             "automargin": False,
         },  # else drawn twice per change
-        updatemenus=[_buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
+        updatemenus=[buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
     )
     return figure
 
 
-def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
+def heat_figure(results: Sequence[TrialResult], names: ShortNames) -> go.Figure:
     """Settings by model and march, coloured within each column, since networks differ more than settings do."""
     rows = list(dict.fromkeys(result.spec.settings.label for result in results))
+    shown = {result.spec.settings.label: names.settings(result.spec.settings) for result in results}
     columns = list(dict.fromkeys((result.spec.model, result.spec.march) for result in results))
     found = {(r.spec.settings.label, r.spec.model, r.spec.march): r for r in results}
     cells = [[found.get((row, *column)) for column in columns] for row in rows]
     figure = go.Figure(
         go.Heatmap(
             x=[f"{escape(model)}<br>{march.value}" for model, march in columns],
-            y=[escape(row) for row in rows],
+            y=[escape(shown[row]) for row in rows],
             colorscale=WORSE_BETTER,
             showscale=False,
             xgap=2,
@@ -190,9 +152,7 @@ def heat_figure(results: Sequence[TrialResult]) -> go.Figure:
         height=150 + 24 * len(rows),
         yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
         xaxis={"side": "bottom", "showgrid": False},
-        updatemenus=[
-            _buttons(HEATS, lambda axis: [{name: [value] for name, value in _show_heat(axis, cells).items()}])
-        ],
+        updatemenus=[buttons(HEATS, lambda axis: [{name: [value] for name, value in _show_heat(axis, cells).items()}])],
     )
     return figure
 
@@ -303,101 +263,17 @@ def _normalised(column: Sequence[float | None], less_is_better: bool) -> list[fl
     return [None if share is None else 1 - share if less_is_better else share for share in shares]
 
 
-def _buttons(axes: Sequence[Axis], arguments: Any) -> dict[str, Any]:
-    """What the buttons of a plot are called and do, one per figure; the page draws them."""
-    return {
-        "type": "buttons",
-        "buttons": [{"label": axis.label, "method": "update", "args": arguments(axis)} for axis in axes],
-    }
-
-
 def _latency(result: TrialResult) -> float:
     return LATENCY.of(result) or 0.0
 
 
-EFFECTS = (
-    Axis("accuracy.delta", "Δ accuracy", "mean Δ accuracy, points", 100, "+.2f"),
-    Axis("cosine.output", "cosine", "mean cosine of outputs", form=".5f"),
-    LATENCY,
-)
-
-
-def varied(results: Sequence[TrialResult]) -> list[str]:
-    """Settings in which the trials differ, in their order."""
-    return [name for name in Settings.model_fields if len({level_of(result, name) for result in results}) > 1]
-
-
-def level_of(result: TrialResult, name: str) -> str:
-    """The value of a setting, as text."""
-    value = getattr(result.spec.settings, name)
-    if name == "int16":
-        return str(value.label.removeprefix("int16.") or "none")
-    if name == "calibration_samples":
-        return str(result.spec.calibration_samples)
-    return str(value.value if hasattr(value, "value") else value).lower()
-
-
-def effects_figures(results: Sequence[TrialResult]) -> list[go.Figure]:
-    """Main effects: per setting a plot of the mean figure by value, over all trials that have it; a line per model."""
-    usable = [result for result in results if result.ok]
-    return [_effect_figure(usable, name) for name in varied(usable)]
-
-
-def _effect_figure(usable: Sequence[TrialResult], name: str) -> go.Figure:
-    figure = go.Figure()
-    drawn: list[list[list[float | None]]] = []
-    for index, model in enumerate(dict.fromkeys(result.spec.model for result in usable)):
-        levels = _levels([result for result in usable if result.spec.model == model], name)
-        drawn.append([[_mean(axis, found) for found in levels.values()] for axis in EFFECTS])
-        figure.add_scatter(
-            x=[escape(level) for level in levels],
-            y=drawn[-1][0],
-            name=escape(model),
-            mode="lines+markers",
-            line={"color": PALETTE[index % len(PALETTE)], "width": 1.5},
-            marker={"symbol": SYMBOLS[index % len(SYMBOLS)], "size": 8},
-            text=[f"{len(found)} trials" for found in levels.values()],
-            hovertemplate="%{x}<br>%{y:.4g}, %{text}<extra>%{fullData.name}</extra>",
-        )
-    figure.update_layout(
-        margin={"l": 55, "r": 10, "t": 34, "b": 40},
-        title={"text": name, "font": {"size": 14}},
-        height=280,
-        legend={"orientation": "h", "y": -0.2},
-        updatemenus=[_buttons(EFFECTS, lambda axis: [{"y": [found[EFFECTS.index(axis)] for found in drawn]}])],
-        xaxis={"type": "category", "nticks": 8, "tickangle": 0},
-    )
-    return figure
-
-
-def _levels(results: Sequence[TrialResult], name: str) -> dict[str, list[TrialResult]]:
-    """Trials by the value of a setting, numbers in their order."""
-    found: dict[str, list[TrialResult]] = {}
-    for result in results:
-        found.setdefault(level_of(result, name), []).append(result)
-    return {level: found[level] for level in in_order(found)}
-
-
-def in_order(levels: Collection[str]) -> list[str]:
-    """Values of a setting: numbers by size, words as they come."""
-    try:
-        return sorted(levels, key=float)
-    except ValueError:
-        return list(levels)
-
-
-def _mean(axis: Axis, results: Sequence[TrialResult]) -> float | None:
-    values = [value for result in results if (value := axis.of(result)) is not None]
-    return float(np.mean(values)) if values else None
-
-
-def parallel_figure(results: Sequence[TrialResult]) -> go.Figure:
+def parallel_figure(results: Sequence[TrialResult], names: ShortNames) -> go.Figure:
     """Parallel coordinates of all trials: model and swept settings to the left, figures to the right; the colour is the
     difference of accuracy."""
     usable = [result for result in results if result.accuracy is not None]
     models = [result.spec.model for result in usable]
     dimensions = [_words("model", models)] if len(set(models)) > 1 else []
-    dimensions += [_words(name, [level_of(result, name) for result in usable]) for name in varied(usable)]
+    dimensions += [_words(name, short_levels(usable, name, names)) for name in varied(usable)]
     for axis in (EFFECTS[0], EFFECTS[1], LATENCY):
         values = [axis.of(result) for result in usable]
         if any(value is not None for value in values):

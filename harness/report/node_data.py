@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.pages import GraphNode, graph_data
+from harness.report.names import ShortNames
 from harness.report.results import Sweep
 from harness.trials.figures import TrialNode
 from harness.trials.sums import read_checked
@@ -58,7 +59,7 @@ def _details(row: TrialNode) -> list[str]:
     return time if row.cosine is None else [*time, f"cos {row.cosine:.4f}"]
 
 
-def cosines_by_depth(sweep: Sweep, store: TrialStore) -> list[dict[str, Any]]:
+def cosines_by_depth(sweep: Sweep, store: TrialStore, names: ShortNames) -> list[dict[str, Any]]:
     """Per model and march ``{model, nodes, rows}``: the nodes in the order of the graph, a row per quantised model.
 
     A row is ``{label, more, values}``: the settings, how many further ones gave the same integers, and ``log10(1 -
@@ -72,7 +73,7 @@ def cosines_by_depth(sweep: Sweep, store: TrialStore) -> list[dict[str, Any]]:
         values = _cosines(store.folder(result.spec.key) / NODES_FILE)
         if values:
             title = f"{result.spec.model}, {result.spec.march.value}"
-            row = (result.spec.settings.label, twins.count(result.spec.id), values)
+            row = (names.settings(result.spec.settings), twins.count(result.spec.id), values)
             groups.setdefault(title, []).append(row)
     found = []
     for title, rows in groups.items():

@@ -21,7 +21,9 @@ from harness.gates.verdicts import Verdict
 from harness.metrics.resampling import SPLITS
 from harness.report.causes import causes_of
 from harness.report.compatibility import compatibility_pairs
-from harness.report.figures import drift_figure, effects_figures, heat_figure, parallel_figure, pareto_figure
+from harness.report.effects import effects_figures
+from harness.report.figures import drift_figure, heat_figure, parallel_figure, pareto_figure
+from harness.report.names import ShortNames
 from harness.report.night_data import nights_data
 from harness.report.node_data import chosen_trials, cosines_by_depth, profiles
 from harness.report.results import Sweep, sweep_folder
@@ -58,20 +60,20 @@ def render(sweep: Sweep, workdir: Path) -> str:
     nights = [night for night in kept if night.version == sweep.summary.suite.version]
     drifting = drifts(nights)
     notes = [verdict for verdict in sweep.verdicts if not verdict.verdict.is_good]
-    chosen = chosen_trials(sweep)
+    chosen, names = chosen_trials(sweep), ShortNames.of(sweep.results)
     parts = {
         "table": table_of_trials(sweep, links),
         "profiles": profiles(chosen, store),
-        "depth": cosines_by_depth(sweep, store),
+        "depth": cosines_by_depth(sweep, store, names),
         "classes": classes_data(chosen, store),
         "nights": nights_data(sweep, kept),
     }
     figures = {"scatter": pareto_figure(sweep.results, sweep.front, links)}
     if len({result.spec.settings.label for result in sweep.results}) <= MOST_HEAT_ROWS:
-        figures["heat"] = heat_figure(sweep.results)
-    effects = effects_figures(sweep.results)
+        figures["heat"] = heat_figure(sweep.results, names)
+    effects = effects_figures(sweep.results, names)
     if effects:
-        figures["parallel"] = parallel_figure(sweep.results)
+        figures["parallel"] = parallel_figure(sweep.results, names)
     if any(night.anchor for night in nights):
         figures["drift"] = drift_figure(drifting, nights)
     return rendered(
@@ -98,6 +100,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         nights=nights,
         figures=figures,
         effects=bool(effects),
+        short_names=names.legend,
         plotly=packed(get_plotlyjs()),
         data=figures_data(figures, effects=[figure_data(figure) for figure in effects], **parts),
         scripts=SCRIPTS,

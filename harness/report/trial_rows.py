@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.report.figures import in_order, level_of, varied
+from harness.report.effects import in_order, level_of, varied
 from harness.report.results import Sweep
 from harness.trials.trial import TrialResult
 

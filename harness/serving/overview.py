@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import ConfigError
 from harness.cache import load_json
 from harness.gates.baseline import ACCURACY
 from harness.gates.nights import Night, read_nights
-from harness.report.results import REPORT_FILE, SWEEP_FILE, SweepSummary
+from harness.gates.verdicts import Verdict
+from harness.gates.verdicts import worst as worst_of
+from harness.report.results import REPORT_FILE, SWEEP_FILE, TABLE_FILE, SweepSummary
 from harness.resuming import Unfinished, unfinished
 
 WIDTH, HEIGHT = 160, 28
@@ -37,6 +41,30 @@ class NightRow:
 
 
 @dataclass(frozen=True)
+class ScoreRow:
+    """Accuracy of one model on one march in the last sweep.
+
+    Attributes:
+        model, march: of the trials.
+        verdict: the worst of them.
+        float_value: of the float model.
+        best, worst: accuracy of the most and the least accurate trial.
+        best_setting, worst_setting: their settings.
+        trials: that have an accuracy.
+    """
+
+    model: str
+    march: str
+    verdict: str
+    float_value: float
+    best: float
+    best_setting: str
+    worst: float
+    worst_setting: str
+    trials: int
+
+
+@dataclass(frozen=True)
 class SuiteRow:
     """One suite.
 
@@ -47,6 +75,7 @@ class SuiteRow:
         nights: the last one first.
         damaged: why its record of nights cannot be read; empty where it can.
         has_report: whether its page is there.
+        scores: of its last finished sweep.
     """
 
     name: str
@@ -55,6 +84,7 @@ class SuiteRow:
     nights: tuple[NightRow, ...]
     damaged: str
     has_report: bool
+    scores: tuple[ScoreRow, ...] = ()
 
     @property
     def line(self) -> str:
@@ -85,7 +115,8 @@ def overview(workdir: Path) -> list[SuiteRow]:
         if summary is None and running is None:
             continue
         nights, damaged = _nights(folder)
-        rows.append(SuiteRow(folder.name, summary, running, nights, damaged, (folder / REPORT_FILE).is_file()))
+        has_report, scores = (folder / REPORT_FILE).is_file(), () if summary is None else _scores(folder)
+        rows.append(SuiteRow(folder.name, summary, running, nights, damaged, has_report, scores))
     return rows
 
 
@@ -94,6 +125,44 @@ def _summary(folder: Path) -> SweepSummary | None:
         return load_json(SweepSummary, folder / SWEEP_FILE)
     except (OSError, ValueError):
         return None
+
+
+def _scores(folder: Path) -> tuple[ScoreRow, ...]:
+    """From the sweep's table, which is read again only once it was written anew; nothing where it cannot be read."""
+    table = folder / TABLE_FILE
+    try:
+        return _scores_in(table, table.stat().st_mtime_ns)
+    except (OSError, ValueError, KeyError):
+        return ()
+
+
+@lru_cache(maxsize=256)
+def _scores_in(table: Path, written: int) -> tuple[ScoreRow, ...]:
+    del written
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    with table.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            groups.setdefault((row["model"], row["march"]), []).append(row)
+    return tuple(found for group in groups.values() if (found := _score_row(group)) is not None)
+
+
+def _score_row(group: Sequence[Mapping[str, str]]) -> ScoreRow | None:
+    """Of the trials of one model and march; None where none has an accuracy."""
+    scored = [row for row in group if row.get(ACCURACY)]
+    if not scored:
+        return None
+    best, worst = (choose(scored, key=lambda row: float(row[ACCURACY])) for choose in (max, min))
+    return ScoreRow(
+        model=best["model"],
+        march=best["march"],
+        verdict=worst_of(Verdict(row["verdict"]) for row in group).value,
+        float_value=float(best["accuracy.float"]),
+        best=float(best[ACCURACY]),
+        best_setting=best["settings"],
+        worst=float(worst[ACCURACY]),
+        worst_setting=worst["settings"],
+        trials=len(scored),
+    )
 
 
 def _nights(folder: Path) -> tuple[tuple[NightRow, ...], str]:

@@ -156,6 +156,10 @@ class Settings(ConversionOptions):
 
     def _without_effect(self) -> dict[str, str]:
         """Switches that are on and change nothing, and beside which setting."""
+        return {name: beside for name, beside in self._idle().items() if getattr(self, name)}
+
+    def _idle(self) -> dict[str, str]:
+        """Switches that would change nothing, and beside which setting."""
         method, searches = self.calibration_type, self.calibration_type in _SEARCHES
         elementary = method in (CalibrationType.MAX, CalibrationType.KL)
         means_something = dict.fromkeys(SWITCHES, method.needs_data) | {
@@ -171,7 +175,15 @@ class Settings(ConversionOptions):
         for other in ("asymmetric", "mean_bias_correction"):
             if getattr(self, other):
                 idle.setdefault("bias_correction", other)
-        return {name: beside for name, beside in idle.items() if getattr(self, name)}
+        return idle
+
+    def applies(self, name: str) -> bool:
+        """Whether another value of the setting ``name`` could change anything beside the other settings."""
+        if name == "max_percentile":
+            return self.calibration_type is CalibrationType.MAX
+        if self.engine is not Engine.BUNDLED and name in (*_BUNDLED_ONLY, "compatibility"):
+            return False
+        return name not in self._idle()
 
     @property
     def method(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -37,11 +38,12 @@ def unwatched(share: float) -> None:
 
 def parts(watch: Watcher, sizes: Sequence[float]) -> list[Watcher]:
     """A watcher for each of several parts of a work, which follow one another and take times like ``sizes``."""
-    total, before, found = sum(sizes), 0.0, []
-    for size in sizes:
-        found.append(lambda share, start=before, size=size: watch((start + size * share) / total))
-        before += size
-    return found
+    total = sum(sizes)
+    return [partial(_tell, watch, sum(sizes[:index]) / total, size / total) for index, size in enumerate(sizes)]
+
+
+def _tell(watch: Watcher, start: float, size: float, share: float) -> None:
+    watch(start + size * share)
 
 
 class VariantRunner:
@@ -91,20 +93,27 @@ class VariantRunner:
         samples = len(feed[name]) // shape[0] if name in feed else 1
         for index, sample in enumerate(self._model.on(feed)):
             costs = [sample.cost(choice) for choice in choices]
-            progress = _Progress(watch, index / samples, 1 / (sum(costs) or 1.0) / samples)
-            yield sample.compared(choices, compare, lambda place, costs=costs, tell=progress: tell(costs[place]))
+            yield sample.compared(choices, compare, _Progress(watch, index / samples, 1 / samples, costs))
 
 
 class _Progress:
-    """Adds up what threads have done of a sample, and tells the sum."""
+    """Adds up what threads have done of a sample, and tells the sum.
 
-    def __init__(self, watch: Watcher, share: float, factor: float) -> None:
-        self._watch, self._share, self._factor = watch, share, factor
+    Args:
+        watch: is told.
+        start: share that was done before the sample.
+        size: share of the sample.
+        costs: of its choices.
+    """
+
+    def __init__(self, watch: Watcher, start: float, size: float, costs: Sequence[float]) -> None:
+        self._watch, self._share, self._costs = watch, start, costs
+        self._factor = size / (sum(costs) or 1.0)
         self._lock = Lock()
 
-    def __call__(self, cost: float) -> None:
+    def __call__(self, choice: int) -> None:
         with self._lock:
-            self._share += self._factor * cost
+            self._share += self._factor * self._costs[choice]
             self._watch(min(self._share, 1.0))
 
 

@@ -8,22 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.report.axes import LATENCY
+from harness.report.effects import varied
 from harness.report.figures import (
     HEATS,
-    LATENCY,
     MOST_ERROR_BARS,
     QUALITIES,
     _normalised,
     _show_heat,
     drift_figure,
-    effects_figures,
     heat_figure,
-    in_order,
-    level_of,
     parallel_figure,
     pareto_figure,
-    varied,
 )
+from harness.report.names import ShortNames
 from harness.report.results import Sweep
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from tests.harness import fakes
@@ -40,25 +38,8 @@ RESULTS = [
 ]
 
 
-def test_settings_in_which_trials_differ() -> None:
-    assert varied(RESULTS) == ["per_channel", "max_percentile"] or set(varied(RESULTS)) == {
-        "per_channel",
-        "max_percentile",
-    }
-    assert level_of(fakes.result(fakes.spec(settings=fakes.INT16)), "int16") == "all"
-    assert in_order(["1.0", "0.9999", "0.5"]) == ["0.5", "0.9999", "1.0"]
-
-
-def test_a_main_effect_is_a_mean_over_all_other_settings() -> None:
-    figures = effects_figures(RESULTS)
-    assert [figure.layout.title.text for figure in figures] == varied(RESULTS)
-    traces = {(trace.name, tuple(trace.x)): trace.y for figure in figures for trace in figure.data}
-    assert traces["one", ("0.9999", "1.0")] == pytest.approx([-11.0, -4.0])
-    assert traces["two", ("false", "true")] == pytest.approx([-9.0, -4.0])
-
-
 def test_parallel_coordinates_have_model_settings_and_figures() -> None:
-    (lines,) = parallel_figure(RESULTS).data
+    (lines,) = parallel_figure(RESULTS, ShortNames()).data
     assert [axis.label for axis in lines.dimensions] == [
         "model",
         *varied(RESULTS),
@@ -74,7 +55,7 @@ def test_an_axis_of_many_values_shows_as_many_as_can_be_read() -> None:
         fakes.result(fakes.spec(settings=Settings(max_percentile=round(float(value), 6))))
         for value in np.linspace(0.9, 1, 300)
     ]
-    (lines,) = parallel_figure(many).data
+    (lines,) = parallel_figure(many, ShortNames()).data
     assert len(lines.dimensions[0].ticktext) <= 20
 
 
@@ -98,6 +79,7 @@ def test_quality_stands_over_the_time_of_bpu_and_cpu(sweep: Sweep) -> None:
     links = {result.spec.key: f"link-{result.spec.id}" for result in sweep.results}
     figure = pareto_figure(sweep.results, sweep.front, links)
     assert figure.layout.yaxis.automargin is False, "labels of another width would draw all points twice"
+    assert figure.layout.xaxis.rangemode is None, "points are not squeezed by an axis that begins at 0"
     front, points = figure.data[2], figure.data[3]
     usable = [result for result in sweep.results if result.spec.model == "two" and result.ok]
     assert list(points.x) == [result.footprint.total_ms for result in usable if result.footprint]
@@ -133,10 +115,21 @@ def test_of_very_many_points_only_the_best_have_error_bars() -> None:
 def test_names_are_text_in_plots_too() -> None:
     hostile = Settings(int16=Int16Policy(kind=Int16Kind.NODES, names=("<b>n</b>",)))
     result = fakes.result(fakes.spec("<i>net</i>", hostile))
-    drawn = str(pareto_figure([result], [], {result.spec.key: ""}).to_json()) + str(heat_figure([result]).to_json())
+    drawn = str(pareto_figure([result], [], {result.spec.key: ""}).to_json()) + str(
+        heat_figure([result], ShortNames()).to_json()
+    )
     for name in ("i{}net", "b{}n"):
         assert f"&lt;{name.format('&gt;')}" in drawn
         assert f"<{name.format('>')}" not in drawn.replace("\\u003c", "<").replace("\\u003e", ">")
+
+
+def test_rows_of_long_lists_have_short_names() -> None:
+    policy = Int16Policy(kind=Int16Kind.TYPES, names=("Conv", "Add", "GlobalAveragePool"))
+    results = [fakes.result(fakes.spec(settings=settings)) for settings in (fakes.Settings(), Settings(int16=policy))]
+    names = ShortNames.of(results)
+    assert list(heat_figure(results, names).data[0].y) == ["max", "max-int16 list 1"]
+    (lines,) = parallel_figure(results, names).data
+    assert list(lines.dimensions[0].ticktext) == ["none", "list 1"]
 
 
 def test_drift_is_drawn_from_the_anchor_with_a_diamond_where_it_began() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.report.names import ShortNames
 from harness.report.node_data import _merged, chosen_trials, cosines_by_depth, profiles, table_as_graph
 from harness.report.results import Sweep
 from harness.trials.artefacts import Artefact
@@ -33,7 +34,7 @@ def test_rows_by_depth_are_those_of_different_models(sweep: Sweep, tmp_path: Pat
     store = TrialStore(tmp_path / "trials")
     for result in results:
         store.put(Outcome(result, NODES if result.ok else ()))
-    one, two = cosines_by_depth(Sweep(sweep.summary, results), store)
+    one, two = cosines_by_depth(Sweep(sweep.summary, results), store, ShortNames())
     assert (one["model"], one["nodes"]) == ("one, bayes-e", ["first", "second"])
     assert one["rows"] == [{"label": "max", "more": 1, "values": [-2.0, -7.0]}]
     assert [row["label"] for row in two["rows"]] == ["max", "max-int16.all"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from harness.cache import save_json
+from harness.gates.judgement import References
 from harness.gates.nights import Night, TrialNight, append_night
 from harness.gates.verdicts import Verdict
+from harness.report.results import SWEEP_FILE, TABLE_FILE, trials_csv
 from harness.resuming import Running, begin
 from harness.serving.overview import HEIGHT, WIDTH, overview, points
+from tests.harness import fakes, finished
+from tests.harness.report.judged import judged
 
 
 def night(day: int, *accuracies: float) -> Night:
@@ -50,3 +56,29 @@ def test_a_damaged_record_of_nights_is_said(tmp_path: Path) -> None:
 def test_a_line_needs_two_nights_and_may_be_flat() -> None:
     assert points([0.5]) == ""
     assert points([0.5, 0.5]) == f"2.0,{HEIGHT - 3:.1f} {WIDTH - 2:.1f},{HEIGHT - 3:.1f}"
+
+
+def test_accuracy_stands_beside_verdicts(tmp_path: Path) -> None:
+    """Best and worst trial of a model on a march; read again once the table is written anew."""
+    folder = tmp_path / "sweeps" / "mine"
+    results = [
+        fakes.result(fakes.spec("one"), value=0.90),
+        fakes.result(fakes.spec("one", fakes.KL), value=0.92),
+        fakes.failed(fakes.spec("one", fakes.INT16)),
+        fakes.failed(fakes.spec("two")),
+    ]
+    made = judged(finished.sweep(results, suite=finished.suite(models="*")), References(), tmp_path)
+    save_json(made.summary, folder / SWEEP_FILE)
+    (folder / TABLE_FILE).write_text(trials_csv(made))
+    (row,) = overview(tmp_path)
+    (score,) = row.scores
+    assert (score.model, score.march, score.verdict, score.trials) == ("one", "bayes-e", "ERROR", 2)
+    assert (score.float_value, score.best, score.best_setting) == (0.95, 0.92, "kl")
+    assert (score.worst, score.worst_setting) == (0.90, "max")
+    (folder / TABLE_FILE).write_text("model\n")
+    os.utime(folder / TABLE_FILE, ns=(1, 1))
+    (row,) = overview(tmp_path)
+    assert row.scores == ()
+    (folder / TABLE_FILE).unlink()
+    (row,) = overview(tmp_path)
+    assert row.scores == ()
