@@ -14,15 +14,19 @@ import pytest
 from PIL import Image
 
 from harness.gates.baseline import save_baseline, updated_baseline
-from harness.gates.judgement import References
+from harness.gates.differences import Cause, Kind
+from harness.gates.explanation import Explanation
+from harness.gates.judgement import Judgement, References
 from harness.gates.nights import write_nights
+from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.report.page import _changes, _counts, render
 from harness.report.results import Sweep
+from harness.suites.settings import Int16Kind, Int16Policy
 from harness.sweep import as_night
 from harness.trials.figures import TrialNode
 from harness.trials.trial import Outcome, TrialStore
 from tests.browser import needs_browser, opened
-from tests.harness import fakes
+from tests.harness import fakes, finished
 from tests.harness.report.judged import judged
 
 
@@ -210,6 +214,40 @@ def test_the_graph_is_zoomed_moved_and_searched_by_keyboard(whole: Path) -> None
 def test_a_sweep_whose_budget_ended_at_once_has_a_page(sweep: Sweep, tmp_path: Path) -> None:
     text = render(judged(Sweep(sweep.summary.model_copy(update={"choices": ()}), ()), References(), tmp_path), tmp_path)
     assert text.count("not computed: the suite&#39;s budget was used up") == len(sweep.summary.trials)
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_why_is_folded_where_all_pass(tmp_path: Path, passes: bool) -> None:
+    result = fakes.result(fakes.spec("one"))
+    cause = Cause(kind=next(iter(Kind)), text="another version")
+    made = finished.sweep([result], suite=finished.suite(models="one"), explanation=Explanation(shared=(cause,)))
+    verdict = TrialVerdict(result.spec.id, (Check("accuracy", Verdict.PASS if passes else Verdict.REGRESSION, "why"),))
+    summary = made.summary.model_copy(update={"judgement": Judgement(verdicts=(verdict,))})
+    text = render(Sweep(summary, made.results), tmp_path)
+    assert ('<details><summary><h2 class="inline">Why</h2>' in text) is passes
+    assert ("<h2>Why</h2>" in text) is not passes
+    assert "another version" in text
+
+
+@needs_browser
+def test_on_a_phone_what_does_not_pass_stands_below_each_other_and_lists_have_short_names(
+    sweep: Sweep, tmp_path: Path
+) -> None:
+    policy = Int16Policy(kind=Int16Kind.NODES, names=("/model.22/cv2.0/cv2.0.2/Conv", "/model.22/cv3.0/cv3.0.2/Conv"))
+    results = [*sweep.results[:3], fakes.failed(fakes.spec("two", fakes.KL))]
+    results.append(fakes.result(fakes.spec("two", fakes.Settings(int16=policy))))
+    made = judged(finished.sweep(results, suite=finished.suite(models="*")), References(), tmp_path)
+    (tmp_path / "page.html").write_text(render(made, tmp_path))
+    with opened(tmp_path / "page.html", 390) as browser:
+        right = (
+            "Math.max(...[...document.querySelectorAll('.stacked td.wrap')].map(e => e.getBoundingClientRect().right))"
+        )
+        assert 0 < browser.run(right) <= 390
+        ticks = browser.run("[...document.querySelectorAll('#effects .xtick text')].map(each => each.textContent)")
+        assert "list 1" in ticks
+        assert max(map(len, ticks)) <= 14
+        assert "/model.22/cv3.0" in browser.run("document.querySelector('.names').textContent")
+        assert browser.overflow() == []
 
 
 def test_changes_stand_by_their_share_of_the_tolerance(sweep: Sweep, tmp_path: Path) -> None:
