@@ -42,7 +42,6 @@ FUNCTIONS: Mapping[str, str] = {
     "float_outputs": "of one model on a feed and of a card on its split",
     "group": "rows of a table and trials of a plan",
     "held_out": "networks kept apart, of conformance and of the fit",
-    "in_words": "an estimate of time, and an explanation",
     "main": "entry points of modules",
     "mark": "a cell of a page, and a node of a graph",
     "markdown": "pages of conformance and of a sweep",

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.debug.analysis.data import Array
 from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
-from engine.debug.analysis.sensitivity import measured
+from engine.debug.analysis.sensitivity import metrics_by_sample
 from engine.debug.analysis.variants import Variant, Watcher, unwatched
 from engine.errors import ConfigError
 
@@ -87,7 +87,7 @@ def accumulated_error(
 ) -> Curves:
     """The error of every regular node's first output in each variant: the mean over the samples."""
     tensors = {name: str(node.outputs[0].name) for name, node in model.nodes.items() if _is_computed(model, node)}
-    found = measured(model, feed, tuple(variants.values()), (metric,), tuple(tensors.values()), watch)
+    found = metrics_by_sample(model, feed, tuple(variants.values()), (metric,), tuple(tensors.values()), watch)
     curves = tuple(
         Curve(label, tuple(np.mean(rows[tensor], axis=0).tolist()[0] for tensor in tensors.values()))
         for label, rows in zip(variants, found, strict=True)

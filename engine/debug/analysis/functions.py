@@ -14,7 +14,7 @@ from engine.debug.analysis.metrics import DistanceMeasure, parse_metric, parse_m
 from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.analysis.partial import PartialQuantisation, partial_quantisation
 from engine.debug.analysis.sensitivity import parse_node_type, require_data, sensitivities, table
-from engine.debug.analysis.variants import Watcher, parts, unwatched
+from engine.debug.analysis.variants import Watcher, unwatched, watchers
 from engine.errors import ConfigError
 from engine.page_links import PageKind, identity
 
@@ -270,7 +270,7 @@ def runall(
     every = list(dict.fromkeys(name for names in to_rank.values() for name in names))
     samples = len(next(iter(feed.values())))
     sizes = (samples * len(every) / 2, samples * _CURVES, samples * _VALUES, samples * _VALUES, _DRAWING)
-    ranking_part, curves_part, values_part, channels_part, drawing_part = parts(watch, sizes)
+    ranking_part, curves_part, values_part, channels_part, drawing_part = watchers(watch, sizes)
     scores = sensitivities(model, feed, every, metrics, output_node, ranking_part)
     rankings = [
         Ranking(title, metrics, {name: scores[name] for name in scores if name in members})

@@ -9,7 +9,7 @@ from engine.debug.analysis.data import Array
 from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import Scores, score, sensitivities
-from engine.debug.analysis.variants import Variant, Watcher, parts, unwatched
+from engine.debug.analysis.variants import Variant, Watcher, unwatched, watchers
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def partial_quantisation(
 ) -> PartialQuantisation:
     """Rank the nodes, and try leaving those whose cosine is below ``pick_threshold`` unquantised."""
     metric = DistanceMeasure.COSINE
-    ranking, trying = parts(watch, (1, 1))
+    ranking, trying = watchers(watch, (1, 1))
     scores = sensitivities(model, feed, model.of_kind(NodeType.NODE), (metric,), watch=ranking)
     sensitive = tuple(name for name, row in scores.items() if row[metric] < pick_threshold)
     groups = [model.groups[name] for name in sensitive]

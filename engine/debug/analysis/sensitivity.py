@@ -95,13 +95,13 @@ def score(
 ) -> list[dict[DistanceMeasure, float]]:
     """The metrics of every variant: the mean over samples and ``outputs``, names of tensors."""
     found = []
-    for tensors in measured(model, feed, variants, metrics, outputs, watch):
+    for tensors in metrics_by_sample(model, feed, variants, metrics, outputs, watch):
         rows = [row for rows in tensors.values() for row in rows]
         found.append(dict(zip(metrics, np.mean(rows, axis=0).tolist(), strict=True)))
     return found
 
 
-def measured(
+def metrics_by_sample(
     model: DebugModel,
     feed: Mapping[str, Array],
     variants: Sequence[Variant],

@@ -36,7 +36,7 @@ def unwatched(share: float) -> None:
     """A watcher that does nothing."""
 
 
-def parts(watch: Watcher, sizes: Sequence[float]) -> list[Watcher]:
+def watchers(watch: Watcher, sizes: Sequence[float]) -> list[Watcher]:
     """A watcher for each of several parts of a work, which follow one another and take times like ``sizes``."""
     total = sum(sizes)
     return [partial(_tell, watch, sum(sizes[:index]) / total, size / total) for index, size in enumerate(sizes)]

@@ -10,7 +10,7 @@ import pytest
 
 from engine.calibrate import FloatSession
 from engine.calibrate.forward.switched import SwitchedSample
-from engine.debug.analysis.variants import FLOAT, VariantRunner, dynamic_values, parts, switch
+from engine.debug.analysis.variants import FLOAT, VariantRunner, dynamic_values, switch, watchers
 from engine.errors import InferenceError
 from engine.ir import calibration_nodes, read_calibration
 from tests.engine.calibrate.models import DATA, calibrated_residual, residual
@@ -74,7 +74,7 @@ def test_memory_does_not_grow_with_the_number_of_samples() -> None:
 
 def test_parts_of_a_work_add_up() -> None:
     shares: list[float] = []
-    first, second = parts(shares.append, (1, 3))
+    first, second = watchers(shares.append, (1, 3))
     for watch, share in ((first, 0.5), (first, 1.0), (second, 0.5), (second, 1.0)):
         watch(share)
     assert shares == [0.125, 0.25, 0.625, 1.0]
