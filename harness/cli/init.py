@@ -196,7 +196,9 @@ def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterat
     task = wishes.task.kind if wishes.task else None
     with with_fixed_inputs(model, read_fixed(wishes.fix), read_shapes(wishes.shapes)) as network:
         if not holds_arrays(images, wishes.labels):
-            proposal = propose(network, images, wishes.labels, task, size, wishes.dictionary, march, column)
+            proposal = propose(
+                network, images, wishes.labels, task, size, wishes.dictionary, march, column, _tell_duration
+            )
             show_proposal(proposal)
             contents = image_contents(proposal)
         elif size is not None:
@@ -207,6 +209,10 @@ def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterat
         fixed = "".join(f" --fix {text}" for text in wishes.fix)
         fixed += "".join(f" --input-shape {text}" for text in wishes.shapes)
         yield replace(contents, origin=f"ptqlab init{fixed}")
+
+
+def _tell_duration(text: str) -> None:
+    say(f"measuring   {text}")
 
 
 OWN_FOLDER = "own"

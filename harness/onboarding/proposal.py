@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -100,6 +100,7 @@ def propose(
     dictionary: Path | None = None,
     march: March = March.BAYES_E,
     column: str = "",
+    tell: Callable[[str], None] | None = None,
 ) -> Proposal:
     """Read, guess and measure.
 
@@ -112,6 +113,7 @@ def propose(
         dictionary: file with the characters of a network that reads text; None to look for them.
         march: that the network is to be converted for.
         column: headline of the labels or texts of a table; empty to look for it.
+        tell: is called with what takes long and how long, before it begins; None to say nothing.
 
     Raises:
         PtqlabError: the file cannot be converted, it, the images or the labels are wrong, or of a kind that cards do
@@ -135,6 +137,8 @@ def propose(
         head = with_blank(head, np.concatenate([runner(images)[0] for images in fed]))
     fits, notes = labels_fit(source, head)
     notes = (*network.remarks, *said, *notes, *source.annotations.remarks)
+    if tell is not None and (text := _waiting(network, head, options, fits)):
+        tell(text)
     decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
     options = options.model_copy(update={"first_class": decision.first_class})
     dataset = OwnImages(options)
@@ -152,6 +156,22 @@ def propose(
     )
 
 
+def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, fits: bool) -> str:
+    """What the float model runs on, and about how long, where that is long; else empty."""
+    tried = len(normalisations(network.channels)) * FEW + MANY * 4 if fits else 0
+    if not fits and head.task is TaskKind.CLASSIFICATION:
+        tried = 2 * (len(normalisations(network.channels)) * FEW + MANY * 4)
+    seconds = network.seconds * (tried + options.evaluation)
+    if seconds < _LONG:
+        return ""
+    return (
+        f"the float model runs {tried + options.evaluation} times, about {seconds:.0f} s: {tried} to tell the "
+        f"normalisation, {options.evaluation} evaluation images"
+    )
+
+
+_LONG = 10.0
+"""Seconds from which it is said how long something takes."""
 _UNTOLD = (
     "the network says much the same of all these images under every normalisation: it is taken from the file alone; "
     "give images of the kind that the network was trained on, or labels"

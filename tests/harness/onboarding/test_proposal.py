@@ -170,3 +170,15 @@ def test_splits_are_fixed_by_the_data() -> None:
     assert split_sizes(400, (OutputTensor("maps", (1, 21, 1024, 1024)),)) == (8, 8)
     parameters = set(inspect.signature(split_sizes).parameters)
     assert parameters == {"found", "outputs"}
+
+
+def test_what_takes_long_is_said_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
+    told: list[str] = []
+    propose(model, images, tell=told.append)
+    assert told == []
+    monkeypatch.setattr("harness.onboarding.proposal._LONG", 0.0)
+    propose(model, images, tell=told.append)
+    (text,) = told
+    assert text.startswith("the float model runs 242 times, about ")
+    assert text.endswith(" s: 224 to tell the normalisation, 18 evaluation images")
