@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.gates import explanation
 from harness.gates.baseline import Baseline, updated_baseline
 from harness.gates.differences import Cause, Kind
 from harness.gates.explanation import UNKNOWN, Explanation, TrialCauses, explain, in_words
@@ -16,6 +17,7 @@ from harness.trials.artefacts import Artefact
 from harness.trials.figures import TrialNode
 from harness.trials.origins import Environment, ModelOrigin, SweepOrigin
 from harness.trials.trial import Outcome, TrialResult, TrialStore
+from harness.zoo.cards import Labels, load_card
 from tests.harness import fakes
 from tests.harness.finished import suite
 
@@ -134,3 +136,14 @@ def test_a_baseline_keeps_what_it_was_made_of(tmp_path: Path, name: str) -> None
         assert trial.made.nodes["conv"] == KeptNode.of(fakes.NODES[0])
     else:
         assert getattr(accepted, name) == getattr(ORIGIN, name)
+
+
+def test_labels_that_do_not_count_are_not_cited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A detector on images with classes of ImageNet has no class 342: it is scored against its float model."""
+    card = load_card("mnist_lenet")
+    labels = explanation._labels("mnist_lenet", 5)
+    assert labels is not None
+    assert len(labels) == 5
+    against_float = card.metric.model_copy(update={"labels": Labels.FLOAT})
+    monkeypatch.setattr(explanation, "load_card", lambda _: card.model_copy(update={"metric": against_float}))
+    assert explanation._labels("mnist_lenet", 5) is None
