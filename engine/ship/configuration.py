@@ -24,8 +24,6 @@ def configuration_text(shipment: Shipment) -> bytes:
         "output_model_file_prefix": given.output_model_file_prefix,
         "working_dir": WORKING_DIR,
     }
-    if given.layer_out_dump:
-        model["layer_out_dump"] = True
     for key, names in (("remove_node_type", given.remove_node_type), ("remove_node_name", given.remove_node_name)):
         if names:
             model[key] = ";".join(str(name) for name in names)

@@ -14,13 +14,14 @@ from engine.ir import to_bytes, write_atomically
 from engine.sealed import sealed, unsealed
 from engine.ship.configuration import configuration_text
 from engine.ship.network import network_of
+from engine.ship.opset import write_as_opset_11
 from engine.ship.record import ShipRecord, count_integers, digest_of_integers, thresholds_of
 from engine.ship.refusals import refuse, unmeasured
 from engine.ship.shipment import Shipment
 
 NETWORK, CONFIGURATION, RECORD, README = "net.onnx", "net.yaml", "ship.json", "README.txt"
 EXPECTED = "expected_quantized.onnx"
-"""Our quantised model, which the toolchain's is compared with."""
+"""Our quantised model, which the toolchain's is compared with; its float operators as opset 11 writes them."""
 
 
 def write(shipment: Shipment, directory: Path, *, force: bool = False) -> ShipRecord:
@@ -80,21 +81,23 @@ def refuse_to_replace(directory: Path, force: bool) -> None:
 def _content(shipment: Shipment) -> tuple[dict[str, bytes], ShipRecord]:
     """The files by name, and the record among them."""
     network = to_bytes(network_of(shipment.calibrated, documented=bool(unmeasured(shipment))))
-    digests = {str(node.name): digest_of_integers(node) for node in shipment.quantized.graph}
+    expected = shipment.quantized.clone()
+    write_as_opset_11(expected)
+    digests = {str(node.name): digest_of_integers(node) for node in expected.graph}
     record = ShipRecord(
         prefix=shipment.config.model_parameters.output_model_file_prefix,
         march=shipment.config.march,
         origin=shipment.origin,
         network_sha256=hashlib.sha256(network).hexdigest(),
         thresholds=thresholds_of(shipment.calibrated),
-        integers=count_integers(shipment.quantized),
+        integers=count_integers(expected),
         nodes={name: digest for name, digest in digests.items() if digest is not None},
         unmeasured=unmeasured(shipment),
     )
     return {
         NETWORK: network,
         CONFIGURATION: configuration_text(shipment),
-        EXPECTED: to_bytes(shipment.quantized),
+        EXPECTED: to_bytes(expected),
         RECORD: sealed(record.model_dump_json()),
         README: _readme(record).encode(),
     }, record

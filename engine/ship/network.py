@@ -27,12 +27,11 @@ from engine.ir import (
 )
 from engine.ops.core.derive import fold_input_scales
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, expand
+from engine.ship.opset import write_as_opset_11
 from engine.ship.record import thresholds_of
 
-OPSET = 11
-"""Highest version of ONNX's operators that the toolchain takes."""
 IR_VERSION = 6
-"""That goes with it."""
+"""That goes with opset 11."""
 INT8_STEPS = 127
 
 
@@ -45,6 +44,9 @@ def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
         calibrated: with thresholds.
         documented: whether only pairs are written, which is what the documents of the S100 describe: weights are then
             quantised by their largest magnitude per channel.
+
+    Raises:
+        ShipError: an operator needs a newer opset than the toolchain takes.
     """
     model = calibrated.clone()
     for node in tuple(calibration_nodes(model)):
@@ -55,6 +57,7 @@ def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
     for node in tuple(calibration_nodes(model)):
         _fold_channel_scales(model, node)
     _write_thresholds(model, documented=documented)
+    write_as_opset_11(model)
     _without_marks(model)
     return model
 
@@ -178,7 +181,6 @@ def _without_marks(model: ir.Model) -> None:
     for node in model.graph:
         node.metadata_props.clear()
     model.opset_imports.pop(HORIZON_DOMAIN, None)
-    model.opset_imports[""] = OPSET
     if any(node.domain == HORIZON_DOMAIN for node in model.graph):
         model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.ir_version = IR_VERSION

@@ -37,6 +37,11 @@ def _refusals(shipment: Shipment) -> Iterator[ShipError]:
             "compatibility clean: it computes what the original toolchain computes otherwise",
             "convert with compatibility original",
         )
+    if shipment.config.model_parameters.layer_out_dump:
+        yield ShipError(
+            "layer_out_dump: the toolchain cannot make an output of its own preprocessing",
+            "convert without layer_out_dump; ptqlab's files of the stages hold every tensor",
+        )
     if unmeasured(shipment):
         yield from _beyond_documents(shipment)
     elif not carries_pair(shipment.calibrated):

@@ -18,6 +18,9 @@ from engine.ship.record import ShipRecord, count_integers, count_of
 QUANTIZED_SUFFIX, CALIBRATED_SUFFIX = "_quantized_model.onnx", "_calibrated_model.onnx"
 
 
+UNKNOWN = "unknown"
+"""Reason of a difference that nothing explains."""
+
 _TOLD = frozenset({"weight_thresholds"})
 """Attributes that say what integers were made from, and take no part in what a node computes."""
 
@@ -101,11 +104,13 @@ def verify(directory: Path, quantized: Path | ir.Model, calibrated: Path | ir.Mo
     found = diff(ours, theirs)
     names = tuple((each.first, each.second) for each in found if each.aspect is Aspect.NAME)
     others = tuple(each for each in found if each.aspect is not Aspect.NAME and each.what not in _TOLD)
+    known = {} if calibrated is None else _different_thresholds(record, _loaded(calibrated), dict(names))
+    total = len(record.thresholds)
     return Verification(
         integers=_integers(ours, others),
-        thresholds=None if calibrated is None else _thresholds(record, _loaded(calibrated), dict(names)),
+        thresholds=None if calibrated is None else Count(total - len(known), total),
         renamed=names,
-        first=_first(ours, others),
+        first=_first(ours, others, known),
         differences=others,
     )
 
@@ -125,23 +130,39 @@ def _integers(ours: ir.Model, differences: Sequence[Difference]) -> Count:
     return Count(max(0, total - different), total)
 
 
-def _thresholds(record: ShipRecord, theirs: ir.Model, renamed: Mapping[str, str]) -> Count:
+def _different_thresholds(record: ShipRecord, theirs: ir.Model, renamed: Mapping[str, str]) -> dict[str, str]:
+    """Ours and theirs, as text, by name of the tensor, of thresholds that are not equal."""
     found = activation_thresholds(theirs)
-    equal = 0
+    different = {}
     for name, threshold in record.thresholds.items():
         values = found.get(name, found.get(renamed.get(name, "")))
         ours = np.asarray(threshold.values, np.float32)
         if values is not None and ours.size == 1:  # the same for all channels may be said of each
             ours = np.broadcast_to(ours, values.shape)
-        equal += values is not None and same_thresholds(values, ours)
-    return Count(equal, len(record.thresholds))
+        if values is None or not same_thresholds(values, ours):
+            different[name] = f"{ours.max():.6g} | {'-' if values is None else f'{values.max():.6g}'}"
+    return different
 
 
-def _first(ours: ir.Model, differences: Sequence[Difference]) -> FirstDifference | None:
-    """The first in the order of our nodes; what is at the borders of the graph where no node differs."""
+def _first(ours: ir.Model, differences: Sequence[Difference], thresholds: Mapping[str, str]) -> FirstDifference | None:
+    """The first in the order of our nodes of those that the walk reached; the border of the graph where none is."""
     order = {str(node.name): index for index, node in enumerate(ours.graph)}
-    found = min(differences, key=lambda each: order.get(each.where, len(order)), default=None)
+    reached = [each for each in differences if each.what != UNPAIRED] or differences
+    found = min(reached, key=lambda each: order.get(each.where, len(order)), default=None)
     if found is None:
         return None
     what = f"{found.what}: {found.first} | {found.second}" if found.what else f"{found.first} | {found.second}"
-    return FirstDifference(node=found.where, what=what, reason="unknown")
+    return FirstDifference(node=found.where, what=what, reason=_reason(found, thresholds))
+
+
+def _reason(found: Difference, thresholds: Mapping[str, str]) -> str:
+    """What explains a difference; a threshold that differs explains all that is behind it."""
+    if thresholds:
+        name, values = next(iter(thresholds.items()))
+        rest = f" and of {len(thresholds) - 1} more tensors" if len(thresholds) > 1 else ""
+        return f"another threshold of {name}: {values}{rest}"
+    if found.aspect is Aspect.STRUCTURE:
+        return "another operator in its place"
+    if found.aspect is Aspect.TYPE or found.what == "output_bit":
+        return "another width"
+    return UNKNOWN

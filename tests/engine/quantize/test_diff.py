@@ -65,6 +65,16 @@ def test_another_operator_ends_the_walk_and_leaves_nodes_unpaired(model: ir.Mode
     assert "Conv_0" in {item.where for item in found}
 
 
+def test_empty_places_of_integer_operators_do_not_count(model: ir.Model) -> None:
+    other = model.clone()
+    changed = node(other, "Conv_5")
+    inputs = [*changed.inputs[:2], None, *changed.inputs[2:]]
+    changed.resize_inputs(len(inputs))
+    for index, value in enumerate(inputs):
+        changed.replace_input_with(index, value)
+    assert diff(model, other) == []
+
+
 def test_floats_are_told_from_integers_and_types_from_values(model: ir.Model) -> None:
     name, value = next((n, v) for n, v in model.graph.initializers.items() if v.dtype == ir.DataType.FLOAT)
     assert value.const_value is not None

@@ -67,7 +67,7 @@ def test_weights_take_over_what_distinguishes_the_channels_of_their_input(shippe
     weights = [
         constant_of(before_calibration(node.inputs[1])) for node in (before, second) if node.inputs[1] is not None
     ]
-    factors = np.repeat(np.float32([1, 0.5]), 4).reshape(1, 8, 1, 1)
+    factors = np.repeat(np.asarray([1, 0.5], np.float32), 4).reshape(1, 8, 1, 1)
     np.testing.assert_array_equal(weights[1], np.asarray(weights[0]) * factors)
     activation = next(node for node in calibration_nodes(network) if node.name == "r0_HzCalibration")
     assert list(activation.attributes["channel_scales"].as_floats()) == [*[1.0] * 4, *[2.0] * 4]

@@ -61,6 +61,13 @@ def test_a_network_without_a_tensor_for_a_pair_is_refused(shipped: Shipped) -> N
         refuse(replace(shipped.shipment, calibrated=calibrated))
 
 
+def test_outputs_of_all_layers_are_refused(shipped: Shipped) -> None:
+    config = shipped.shipment.config
+    parameters = config.model_parameters.model_copy(update={"layer_out_dump": True})
+    with pytest.raises(ShipError, match="convert without layer_out_dump"):
+        refuse(replace(shipped.shipment, config=config.model_copy(update={"model_parameters": parameters})))
+
+
 def test_an_operator_of_ones_own_is_refused(shipped: Shipped) -> None:
     calibrated = shipped.shipment.calibrated.clone()
     node = next(node for node in calibrated.graph if node.name == "second")
