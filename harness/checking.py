@@ -102,7 +102,7 @@ def refusals(suite: Suite, points: Sequence[Point], executor: ExecutorFactory, w
     found: dict[tuple[str, str], Problem] = {}
     for result in results:
         if result.failure is not None:
-            text = f"stage {result.failure.stage}: {result.failure.message}"
+            text = f"stage {result.failure.stage}: {result.failure.text}"
             found.setdefault((result.spec.model, text), Problem(f"trial {result.spec.id}", text))
     return list(found.values())
 

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from engine.errors import OutputError
 from harness.cache import load_json
+from harness.earlier import FOLDER as EARLIER
 from harness.report.results import SWEEP_FILE, SweepSummary
 from harness.tracking.mlflow_store import DATABASE
 from harness.tracking.unfinished import FOLDER as UNFINISHED
 
 CACHE = "cache"
+_REPORTS = "earlier reports"
 _DAY = 86_400.0
 _LEFTOVER_DAYS = 1.0
 """Temporary files of a running process are younger."""
@@ -32,7 +34,7 @@ class Removable:
 
     Attributes:
         path: of it.
-        kind: what it is: ``cache: STAGE``, ``trials`` or ``leftovers``.
+        kind: what it is: ``cache: STAGE``, ``earlier reports``, ``trials`` or ``leftovers``.
         bytes: that it takes.
         age: days since it was last used.
     """
@@ -48,14 +50,17 @@ def removable(workdir: Path, days: float, *, trials: bool = False, now: float | 
 
     Args:
         workdir: of sweeps.
-        days: results of stages, and trials, that were used since then stay.
-        trials: whether trials to which no last sweep of a suite refers are removed too.
+        days: results of stages, reports of earlier sweeps, and trials that were used since then stay.
+        trials: whether trials to which no report refers are removed too.
         now: seconds since the epoch; None for the clock.
     """
     now = time.time() if now is None else now
-    found = [*_of_cache(workdir / CACHE, now, days), *_leftovers(workdir, now)]
+    earlier = [
+        each for path in sorted((workdir / EARLIER).glob("[!.]*")) for each in _if_old(path, _REPORTS, now, days)
+    ]
+    found = [*_of_cache(workdir / CACHE, now, days), *earlier, *_leftovers(workdir, now)]
     if trials:
-        found += _of_trials(workdir, now, days)
+        found += _of_trials(workdir, now, days, {each.path for each in earlier})
     return found
 
 
@@ -90,14 +95,16 @@ def _leftovers(workdir: Path, now: float) -> Iterator[Removable]:
     for pattern in ("running/*", "hb_mapper/*", f"{UNFINISHED}/*.new"):
         for path in sorted(workdir.glob(pattern)):
             yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
-    hidden = {path for name in (CACHE, "trials", "sweeps") for path in (workdir / name).rglob(".*")}
+    hidden = {path for name in (CACHE, "trials", "sweeps", EARLIER) for path in (workdir / name).rglob(".*")}
     hidden |= {path for path in workdir.rglob(".*") if _TEMPORARY.fullmatch(path.name)}
     for path in sorted(hidden):
         yield from _if_old(path, "leftovers", now, _LEFTOVER_DAYS)
 
 
-def _of_trials(workdir: Path, now: float, days: float) -> Iterator[Removable]:
-    kept = {key for path in (workdir / "sweeps").glob(f"*/{SWEEP_FILE}") for key in _keys(path)}
+def _of_trials(workdir: Path, now: float, days: float, going: set[Path]) -> Iterator[Removable]:
+    """Those that no report refers to; the reports ``going`` are removed as well."""
+    reports = [path for folder in ("sweeps", EARLIER) for path in (workdir / folder).glob(f"*/{SWEEP_FILE}")]
+    kept = {key for path in reports if path.parent not in going for key in _keys(path)}
     for path in sorted((workdir / "trials").glob("[!.]*")):
         if path.name not in kept:
             yield from _if_old(path, "trials", now, days)

@@ -12,6 +12,7 @@ from engine.simulate.fast import available_cpus
 from harness import paths
 from harness.announcing import tell_ci
 from harness.execution.coordinator import Observer, Plan, executor_factory, run_sweep
+from harness.gates.accepting import acceptance
 from harness.gates.baseline import (
     Baseline,
     baseline_path,
@@ -23,6 +24,7 @@ from harness.gates.baseline import (
 from harness.gates.judge import judge, missing_trial
 from harness.gates.judgement import Judgement, References, digest_of
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
+from harness.refusals import refusal_kept
 from harness.report.results import REPORT_FILE, Sweep, sweep_folder
 from harness.suites.suite import Suite, open_suite, suite_path
 from harness.sweep import judged_anew, load_sweep, plan_trials, resolve_baseline, run_suite, within
@@ -42,6 +44,7 @@ class GateOptions:
         suite: name of a bundled suite, or a YAML file.
         baseline: its accepted baseline, a file or ``@alias``; None for the bundled one.
         update: write the results to the baseline.
+        accept_loss: write them although figures are worse than in the baseline before, beyond noise.
         workdir: of results and cache; None for the default.
         executor: as ``--executor`` of ``ptqlab run``.
         tracking_uri: where an alias is looked up; None for the working directory's store.
@@ -50,6 +53,7 @@ class GateOptions:
     suite: str
     baseline: str | None = None
     update: bool = False
+    accept_loss: bool = False
     workdir: str | None = None
     executor: str = "processes"
     tracking_uri: str | None = None
@@ -75,8 +79,9 @@ class SuiteGate:
         self.path: Path = suite_path(options.suite).resolve()
         paths.find_beside(options.suite)
         self.suite: Suite = open_suite(options.suite)
-        self.specs: list[TrialSpec] = plan_trials(self.suite)
         workdir = Path(options.workdir or default_workdir()).resolve()
+        with refusal_kept(self.suite.name, workdir):
+            self.specs: list[TrialSpec] = plan_trials(self.suite)
         self.baseline_path = baseline_path(self.path)
         if options.baseline:
             self.baseline_path = resolve_baseline(options.baseline, self.suite, workdir, options.tracking_uri)
@@ -117,7 +122,8 @@ class SuiteGate:
             observers: told how it goes.
 
         Raises:
-            ConfigError: a new baseline is asked for, but not all trials were selected, or one of them failed.
+            ConfigError: a new baseline is asked for, but not all trials were selected, one of them failed, or it would
+                accept a loss beyond noise that nobody said is accepted.
         """
         specs = [spec for spec in self.specs if spec.key in keys]
         if len(specs) < len(self.specs):
@@ -128,12 +134,21 @@ class SuiteGate:
             for result in results[:_MOST_FOLDERS]:
                 lines.append(f"{result.spec.id}: {self._plan.bench.store.folder(result.spec.key).as_uri()}")
             return "\n".join(lines)
-        references = References(baseline=None if self._options.update else self.baseline_path)
-        sweep = run_suite(self.suite, self._plan, specs=specs, record=False, references=references, observers=observers)
+        before = self._before() if self._options.update else None
+        references = References(baseline=None if self._options.update and before is None else self.baseline_path)
+        sweep = run_suite(
+            self.suite,
+            self._plan,
+            specs=specs,
+            record=False,
+            references=references,
+            observers=observers,
+            asked=self._options.suite,
+        )
         written = ""
         if self._options.update:
-            self._accept(sweep)
-            written = f"\nbaseline written: {self.baseline_path}"
+            lines = self._accept(sweep, before)
+            written = f"\nbaseline written: {self.baseline_path}" + "".join(f"\n  {line}" for line in lines)
             sweep = judged_anew(sweep, References(baseline=self.baseline_path), self._plan.bench.workdir)
         summary = sweep.summary
         announced = "".join(f"\n{line}" for line in tell_ci(sweep, self._plan.bench.workdir))
@@ -143,10 +158,23 @@ class SuiteGate:
             f"{summary.reused} reused, {summary.seconds:.1f} s\nreport {report.as_uri()}{written}{announced}"
         )
 
-    def _accept(self, sweep: Sweep) -> None:
+    def _before(self) -> Baseline | None:
+        """The baseline that is to be replaced; None where there is none of this suite and version."""
+        old = read_baseline(self.baseline_path) if self.baseline_path.is_file() else None
+        return old if old is not None and (old.suite, old.version) == (self.suite.name, self.suite.version) else None
+
+    def _accept(self, sweep: Sweep, before: Baseline | None) -> list[str]:
+        """Write the baseline; what that accepts, in words."""
+        found = acceptance(before, sweep.summary.judgement, sweep.results) if before else None
         old = read_baseline(self.baseline_path) if self.baseline_path.is_file() else None
         new = updated_baseline(old, self.suite, sweep.results, self._plan.bench.store, sweep.summary.origin)
+        if found is not None and found.losses and not self._options.accept_loss:
+            raise ConfigError(
+                f"{self.baseline_path}: {found.refusal()}\nptqlab why {self.suite.name} says what changed; where these "
+                "losses are meant, add --ptqlab-accept-loss"
+            )
         save_baseline(new, self.baseline_path)
+        return [f"{len(sweep.results)} trials, for the first time"] if found is None else found.lines()
 
     def result(self, spec: TrialSpec) -> TrialResult | None:
         """The finished result of a trial."""

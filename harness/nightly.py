@@ -9,10 +9,10 @@ from engine.errors import ConfigError
 from harness.gates.baseline import read_baseline
 from harness.gates.judgement import References
 from harness.gates.verdicts import Verdict
-from harness.report.results import Sweep
+from harness.report.results import Sweep, sweep_folder
 from harness.suites.suite import Suite
-from harness.sweep import find_baseline, resolve_baseline
-from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError, set_alias
+from harness.sweep import alias_folder, find_baseline, resolve_baseline
+from harness.tracking.aliases import ANCHOR, BASELINE_FILE, LAST_GOOD, NoAliasError, keep_copy, set_alias
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +66,17 @@ def _of_alias(alias: str, suite: Suite, workdir: Path, tracking_uri: str | None)
     return None
 
 
-def promote_if_good(sweep: Sweep, *, accept: bool = False, anchor: bool = False) -> bool:
+def promote_if_good(sweep: Sweep, workdir: Path, *, accept: bool = False, anchor: bool = False) -> bool:
     """Make ``sweep`` the last good one if all trials pass or ``accept`` is given. Returns whether it is.
+
+    Its baseline is kept in the working directory too: a night on which the store is away is gated by it.
 
     A sweep with a trial that failed or was not computed, or without a whole record, is never promoted. A first night,
     which has no gate, is.
 
     Args:
         sweep: of the night.
+        workdir: of the sweep.
         accept: promote it although it differs.
         anchor: make it the anchor too.
     """
@@ -81,9 +84,10 @@ def promote_if_good(sweep: Sweep, *, accept: bool = False, anchor: bool = False)
     whole = sweep.record_problem is None and summary.run and not summary.left and sweep.verdict is not Verdict.ERROR
     if not whole or not (accept or sweep.verdict.is_good):
         return False
-    set_alias(summary.tracking_uri, summary.run, LAST_GOOD)
-    if anchor:
-        set_alias(summary.tracking_uri, summary.run, ANCHOR)
+    baseline = sweep_folder(workdir, summary.suite.name) / BASELINE_FILE
+    for alias in (LAST_GOOD, ANCHOR) if anchor else (LAST_GOOD,):
+        set_alias(summary.tracking_uri, summary.run, alias)
+        keep_copy(baseline, alias_folder(workdir, summary.suite.name, alias))
     return True
 
 

@@ -17,6 +17,9 @@ from engine.errors import MissingError
 _PACKAGE = Path(__file__).resolve().parent
 _PROJECT = _PACKAGE.parent
 
+_CODE = "PTQLAB_CODE"
+"""Variable by which a process tells its children where the user's modules are."""
+
 
 def suites() -> tuple[Path, ...]:
     """Folders of sweep definitions, those of ``PTQLAB_SUITES`` first; ``zoo/`` in one of them holds model cards."""
@@ -34,15 +37,37 @@ def find_beside(suite: str | os.PathLike[str]) -> None:
     They are found before all others; a suite given by its name, or with no such folders, changes nothing.
     """
     folder = Path(suite).resolve().parent
-    if Path(suite).suffix not in (".yaml", ".yml"):
-        return
-    for variable, cards, place in (
-        ("PTQLAB_SUITES", folder / "zoo", folder),
-        ("PTQLAB_DATASETS", folder / "datasets", folder / "datasets"),
-    ):
-        known = _folders(variable)
-        if cards.is_dir() and place not in known:
-            os.environ[variable] = os.pathsep.join(map(str, (place, *known)))
+    if Path(suite).suffix in (".yaml", ".yml"):
+        find_in(folder)
+
+
+def find_in(folder: Path) -> None:
+    """Let cards in ``zoo`` and ``datasets`` of ``folder`` be found, before all others, here and by child processes."""
+    search_first(
+        suites=[folder] if (folder / "zoo").is_dir() else [],
+        datasets=[folder / "datasets"] if (folder / "datasets").is_dir() else [],
+    )
+
+
+def search_first(suites: Iterable[Path] = (), datasets: Iterable[Path] = (), code: Iterable[Path] = ()) -> None:
+    """Look in these folders before all others: for suites and their cards, cards of data sets, the user's modules."""
+    for variable, first in (("PTQLAB_SUITES", suites), ("PTQLAB_DATASETS", datasets), (_CODE, code)):
+        wanted = tuple(first)
+        order = dict.fromkeys((*wanted, *_folders(variable)))
+        if wanted:
+            os.environ[variable] = os.pathsep.join(map(str, order))
+
+
+def search_only(suites: Iterable[Path], datasets: Iterable[Path], code: Iterable[Path]) -> None:
+    """Look in these folders, and in what is bundled, alone."""
+    for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS", _CODE):
+        os.environ.pop(variable, None)
+    search_first(suites, datasets, code)
+
+
+def code() -> tuple[Path, ...]:
+    """Folders of modules of the user's own, besides those of cards and the current one."""
+    return _folders(_CODE)
 
 
 def yaml_files(folders: Iterable[Path]) -> dict[str, Path]:

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 GATE: pytest.StashKey[SuiteGate] = pytest.StashKey()
 REPORT: pytest.StashKey[str] = pytest.StashKey()
 
-_NEEDS_SUITE = ("--ptqlab-baseline", "--ptqlab-update-baseline", "--ptqlab-workdir", "--ptqlab-tracking-uri")
+_NEEDS_SUITE = (
+    "--ptqlab-baseline",
+    "--ptqlab-update-baseline",
+    "--ptqlab-accept-loss",
+    "--ptqlab-workdir",
+    "--ptqlab-tracking-uri",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--ptqlab-update-baseline", action="store_true", help="accept the results: write them to the baseline"
+    )
+    group.addoption(
+        "--ptqlab-accept-loss",
+        action="store_true",
+        help="with --ptqlab-update-baseline: accept figures that are worse than before, beyond noise",
     )
     group.addoption("--ptqlab-workdir", metavar="DIR", help="folder of results and cache (default: that of ptqlab run)")
     group.addoption("--ptqlab-tracking-uri", metavar="URI", help="MLflow store in which @last-good is looked up")
@@ -54,10 +65,13 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from harness.gating import GateOptions, SuiteGate
 
+    if config.getoption("--ptqlab-accept-loss") and not config.getoption("--ptqlab-update-baseline"):
+        raise pytest.UsageError("--ptqlab-accept-loss needs --ptqlab-update-baseline")
     options = GateOptions(
         suite=name,
         baseline=config.getoption("--ptqlab-baseline"),
         update=config.getoption("--ptqlab-update-baseline"),
+        accept_loss=config.getoption("--ptqlab-accept-loss"),
         workdir=config.getoption("--ptqlab-workdir"),
         executor=config.getoption("--ptqlab-executor"),
         tracking_uri=config.getoption("--ptqlab-tracking-uri"),

@@ -17,7 +17,9 @@ from engine.terms import SUPPORTED_CONVERSIONS, InputType
 from harness.backends.pipeline import environment
 from harness.bisecting import bisected
 from harness.cache import load_json, save_json
+from harness.card_folders import CardFolders
 from harness.checking import refuse_mistakes
+from harness.earlier import keep_earlier
 from harness.execution.coordinator import Observer, Plan, run_sweep
 from harness.execution.planning import resolve
 from harness.execution.recheck import recheck, tonights
@@ -119,8 +121,14 @@ def resolve_baseline(text: str, suite: Suite, workdir: Path, tracking_uri: str |
     """
     if not text.startswith("@"):
         return Path(text)
-    folder = sweep_folder(workdir, suite.name) / "baselines" / text.removeprefix("@")
-    return fetch_baseline(tracking_uri or default_tracking_uri(workdir), suite.name, text.removeprefix("@"), folder)
+    alias = text.removeprefix("@")
+    uri = tracking_uri or default_tracking_uri(workdir)
+    return fetch_baseline(uri, suite.name, alias, alias_folder(workdir, suite.name, alias))
+
+
+def alias_folder(workdir: Path, suite: str, alias: str) -> Path:
+    """Where the copy of the baseline that ``alias`` stands for is kept."""
+    return sweep_folder(workdir, suite) / "baselines" / alias
 
 
 def run_suite(
@@ -185,6 +193,7 @@ def run_suite(
         summary = _summary(suite, specs, results, tally, origin, judgement, recorder).model_copy(
             update={
                 "asked": asked,
+                "cards": CardFolders.here(),
                 "seconds": time.perf_counter() - started,
                 "rechecked": len(checks),
                 "choices": choose(results, store, suite.gates, judgement.verdicts),
@@ -196,6 +205,7 @@ def run_suite(
         sweep = replace(sweep, summary=sweep.summary.model_copy(update={"explanation": explanation}))
         if night:
             append_night(as_night(sweep, references.anchor, store), sweep_folder(workdir, suite.name))
+        earlier = keep_earlier(sweep.summary, workdir)
         files = [*write_sweep(sweep, workdir), *_write_baseline(sweep, accepted, store, workdir)]
     except BaseException:
         if recorder:
@@ -203,7 +213,7 @@ def run_suite(
         raise
     end(suite.name, workdir)
     problem = _close(recorder, sweep, files, workdir, tally.reused) if recorder else None
-    return replace(sweep, record_problem=problem)
+    return replace(sweep, record_problem=problem, earlier=earlier)
 
 
 def _summary(
@@ -293,7 +303,7 @@ def within(budget: Budget, plan: Plan) -> Plan:
 def load_sweep(workdir: Path, suite: str) -> Sweep:
     """The last sweep of ``suite``, with the judgement that was made of it then.
 
-    Cards beside the file that the suite was given by are found from here on.
+    Cards are found from here on where the sweep found them.
 
     Raises:
         ConfigError: there is none, or it cannot be read.
@@ -308,6 +318,7 @@ def load_sweep(workdir: Path, suite: str) -> Sweep:
     except ValueError as error:
         raise ConfigError(f"{path}: {error}; run the suite again") from error
     find_beside(summary.asked)
+    summary.cards.search_first()
     store = TrialStore(workdir / "trials")
     results = [result for spec in summary.trials if (result := store.get(spec)) is not None]
     if len(results) < len(summary.trials) - summary.left:

@@ -54,9 +54,14 @@ def digest_of_own(name: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
+def folders_of_cards() -> list[Path]:
+    """Folders beside cards of the user's own, and further ones, in which modules are looked for."""
+    suites = [folder for suite in paths.suites()[:-1] for folder in (suite, suite / "zoo")]
+    return [*suites, *paths.datasets()[:-1], *paths.code()]
+
+
 def _search_here() -> None:
     """Let modules of the current folder, and those beside cards of the user's own, be found."""
-    suites = [folder for suite in paths.suites()[:-1] for folder in (suite, suite / "zoo")]
-    for folder in (os.getcwd(), *map(str, (*suites, *paths.datasets()[:-1]))):
+    for folder in (os.getcwd(), *map(str, folders_of_cards())):
         if folder not in sys.path:
             sys.path.append(folder)

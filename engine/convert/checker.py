@@ -26,7 +26,7 @@ from engine.convert.runner import Given, Run
 from engine.convert.stages.source import READ
 from engine.convert.tables import node_rows
 from engine.frontend import load_network
-from engine.ir import shape_of
+from engine.ir import MARK_ON, shape_of
 from engine.terms import CalibrationType, InputType, Layout, March
 
 CHECK_FOLDER = Path(".hb_check")
@@ -95,8 +95,14 @@ def check(
     return _checked(run, work)
 
 
-def check_configured(config: Config) -> ConversionResult:
+def check_configured(config: Config, calibrated: ir.Model | None = None) -> ConversionResult:
     """What :func:`check` does, for inputs and options as in ``config``; nothing is written, no data are read.
+
+    Args:
+        config: the configuration.
+        calibrated: what an earlier conversion made of it: integers are rescaled where its thresholds differ, so that
+            latency and traffic are those of that conversion. None, or one of another graph (:func:`is_of`), for
+            equal thresholds everywhere.
 
     Raises:
         UnsupportedError, ModelError, ConfigError: as :func:`check`.
@@ -109,7 +115,18 @@ def check_configured(config: Config) -> ConversionResult:
         caffe = config.model_parameters.prototxt is not None
         tell_refusals(original_tool(march.value), run[SOURCE], strict=False, caffe=caffe)
         _ = run[ORIGINAL]
+    if calibrated is not None and is_of(run[CALIBRATED], calibrated):
+        run = run.replacing({CALIBRATED: Given(calibrated)})
     return _checked(run, work)
+
+
+def is_of(draft: ir.Model, calibrated: ir.Model) -> bool:
+    """Whether ``calibrated`` has the nodes of ``draft``, which was calibrated without data, on the same device."""
+    return [_row(node) for node in draft.graph] == [_row(node) for node in calibrated.graph]
+
+
+def _row(node: ir.Node) -> tuple[str | None, str, str]:
+    return node.name, node.op_type, node.metadata_props.get(MARK_ON, "")
 
 
 def _checked(run: Run, work: Workspace) -> ConversionResult:

@@ -1,69 +1,79 @@
-"""``ptqlab digest``: what the card of a model or data set must hold to be tied to its files."""
+"""``ptqlab digest``: what cards must hold to be tied to their files."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli.console import say
+from harness import workdir as workdirs
+from harness.cli.options import Workdir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from harness.card_updates import Update
 
 
 def digest(
-    name: Annotated[str, typer.Argument(help="Name of a model card or a data set card.")],
-    write: Annotated[bool, typer.Option("--write", help="Write what was found into the card.")] = False,
+    what: Annotated[
+        str,
+        typer.Argument(help="A suite, a folder with zoo/ or datasets/, or a card: its file or name.", metavar="NAME"),
+    ],
+    write: Annotated[bool, typer.Option("--write", help="Write what was found into the cards.")] = False,
     score: Annotated[
         bool,
         typer.Option(
-            "--score", help="For a model: also measure the float score, which takes one pass over the images."
+            "--score/--no-score",
+            help="Whether to measure the float scores, which takes one pass over the images.",
         ),
-    ] = False,
+    ] = True,
+    workdir: Workdir = workdirs.DEFAULT,
 ) -> None:
-    """Compute the digest of a card's files as they are now; --write puts it into the card.
+    """Compute what cards should say of their files as they are now, and show the differences; --write writes it.
 
-    For a data set, also print the image format, the splits and the parts of the digest, so that a
-    later difference can be named. A new card may lack all of these keys, and float_score.
+    Of a model that is the digest and the float score; of a data set the image format, the splits, the digest and its
+    parts, and the float scores of the models that use it. A new card may lack all of these keys.
     """
-    import yaml
+    from engine.errors import PtqlabError
+    from harness.card_updates import cards_of, of_data_set, of_follower, of_model
 
+    cards = cards_of(what, workdir)
+    differing = 0
+    outdated = set[str]()
+    for name in cards.data_sets:
+        update = of_data_set(name)
+        if update.changed:
+            outdated.add(name)
+        differing += _show(update, write=write)
+    measurable = write or not outdated
+    if score and not measurable:
+        say("float scores are measured with --write, once the cards of the data sets are right", err=True)
+    for name in cards.models:
+        if score and measurable:
+            say(f"measuring the float score of {name}", err=True)
+        differing += _show(of_model(name, score=score and measurable), write=write)
+    for name in cards.followers if score and measurable and outdated else ():
+        say(f"measuring the float score of {name}", err=True)
+        try:
+            differing += _show(of_follower(name), write=write)
+        except PtqlabError as error:
+            say(f"WARNING: the float score of {name} is as it was: {error}", err=True)
+    if differing and not write:
+        say("nothing was written; --write does that", err=True)
+
+
+def _show(update: Update, *, write: bool) -> bool:
+    """Show what differs, and write it; whether something differs."""
     from harness.card_files import rewrite
 
-    path, found = _found(name, score=score)
-    say(yaml.safe_dump(found, sort_keys=False).rstrip())
+    if not update.changed:
+        say(f"{update.path}: holds this already")
+        return False
+    say(f"{update.path}{': written' if write else ''}")
+    for line in update.lines():
+        say(f"  {line}")
+    for remark in update.remarks:
+        say(f"WARNING: {remark}", err=True)
     if write:
-        say(f"{path}: {'written' if rewrite(path, found) else 'holds this already'}", err=True)
-
-
-def _found(name: str, *, score: bool) -> tuple[Path, Mapping[str, Any]]:
-    """The card's file, and what it should say."""
-    from engine.errors import ConfigError
-    from harness.datasets.registry import data_set_cards, described
-    from harness.strict_yaml import unknown
-    from harness.zoo.cards import model_cards
-
-    models, data_sets = model_cards(), data_set_cards()
-    if name in models and name in data_sets:
-        raise ConfigError(f"{name!r} is both a model and a data set; rename one of them")
-    if name in data_sets:
-        if score:
-            raise ConfigError("--score measures models; a data set has no float score")
-        return data_sets[name], described(name)
-    if name not in models:
-        raise unknown("card", name, [*models, *data_sets])
-    return models[name], _of_model(name, score=score)
-
-
-def _of_model(name: str, *, score: bool) -> dict[str, Any]:
-    from harness.zoo.cards import load_draft_card
-    from harness.zoo.float_baseline import float_score
-
-    card, has_score = load_draft_card(name)
-    found: dict[str, Any] = {"digest": card.digest_of_file()}
-    if score or not has_score:
-        measured = float_score(card.model_copy(update=found))
-        found["float_score"] = {"value": round(measured.value, 6), "stderr": round(measured.stderr, 6)}
-    return found
+        rewrite(update.path, update.changed)
+    return True

@@ -14,12 +14,13 @@ from harness.cli.options import Workdir
 def gc(
     workdir: Workdir = workdirs.DEFAULT,
     older_than: Annotated[float, typer.Option(min=0, help="Days since the last use.")] = 30.0,
-    trials: Annotated[
-        bool, typer.Option("--trials", help="Also remove trials that no suite's last sweep refers to.")
-    ] = False,
+    trials: Annotated[bool, typer.Option("--trials", help="Also remove trials that no report refers to.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove stage results unused for a month and leftovers of killed runs; print how much space that frees."""
+    """Remove stage results and reports of earlier sweeps unused for a month, and leftovers of killed runs.
+
+    Print how much space that frees.
+    """
     from harness.cleaning import removable, remove
     from harness.cli.output import open_console
     from harness.report.tables import sizes_table

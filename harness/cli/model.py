@@ -27,7 +27,7 @@ def model(
     from engine.ir import save_model
     from harness.backends.bundled import Network
     from harness.backends.items import MODEL_DIGESTS
-    from harness.cli.results import find_trial
+    from harness.cli.results import find_card, find_trial
     from harness.trials.artefacts import Artefact
     from harness.trials.tasks import Bench, StageClock
 
@@ -35,6 +35,7 @@ def model(
     kept = result.artefacts.get(Artefact.QUANTIZED)
     if kept is None:
         raise ConfigError(f"trial {result.spec.id}: no model of the bundled engine is recorded")
+    find_card(result, workdir)
     bench = Bench(workdir.resolve())
     network = Network(result.spec, bench, StageClock(bench.journal(f"model-{result.spec.key}")))
     run, _ = network.trial(network.collect_statistics([result.spec.settings]))

@@ -96,6 +96,8 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     )
     report = (sweep_folder(workdir, summary.suite.name) / REPORT_FILE).resolve()
     console.print(f"report  {report.as_uri()}", soft_wrap=True, highlight=False)
+    if sweep.earlier is not None:
+        console.print(f"earlier {sweep.earlier.resolve().as_uri()}", soft_wrap=True, highlight=False)
     if sweep.record_problem:
         console.print(
             f"MLflow record incomplete: {sweep.record_problem}. When the store works again, run: ptqlab sync",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.cli.terminal import Terminal
     from harness.estimates import Estimates
     from harness.trials.tasks import Preparation, Prepared
-    from harness.trials.trial import TrialResult, TrialSpec
+    from harness.trials.trial import Failure, TrialResult, TrialSpec
 
 _WORTH_TELLING = 5.0
 """Seconds of a search for nodes from which it is mentioned."""
@@ -96,7 +96,7 @@ class ProgressBar:
         if result.accuracy is not None:
             outcome = f"{result.accuracy.metric} {result.accuracy.value:.4f}"
         else:
-            outcome = f"failed in stage {result.failure.stage}" if result.failure else "failed"
+            outcome = _failed(result.failure)
         search = 0.0 if reused else result.seconds.get(SEARCH, 0.0)
         ranked = f", nodes ranked in {in_words(search)}" if search >= _WORTH_TELLING else ""
         self._say(f"{result.spec.id}: {outcome}{ranked}{' (reused)' if reused else ''}", advance=1)
@@ -125,3 +125,9 @@ class ProgressBar:
 
         seconds = self._estimates.total(list(self._waiting.values()), self._workers) if self._waiting else None
         return "" if seconds is None or seconds < at_least else f"about {in_words(seconds)} left"
+
+
+def _failed(failure: Failure | None) -> str:
+    """Where a trial failed, and on which worker."""
+    stage = f" in stage {failure.stage}" if failure else ""
+    return f"failed{stage}{f' (worker {failure.worker})' if failure and failure.worker else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.console import say
+from engine.errors import ConfigError, PtqlabError
 from harness import workdir as workdirs
 from harness.cli.options import Json, Workdir
 from harness.cli.output import open_console, print_json, show_sweep, show_trial
@@ -120,7 +122,7 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     Raises:
         ConfigError: there is none.
     """
-    from harness.report.results import sweep_folder
+    from harness.report.results import SWEEP_FILE, sweep_folder
     from harness.strict_yaml import unknown
     from harness.sweep import load_sweep
     from harness.trials.trial import TrialStore
@@ -128,8 +130,8 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     found = TrialStore(workdir / "trials").read(name) if Path(name).name == name else None
     if found is not None:
         return found
-    folders = sorted(sweep_folder(workdir, "x").parent.glob("[!.]*"))
-    sweeps = {folder.name: load_sweep(workdir, folder.name) for folder in folders}
+    files = sorted(sweep_folder(workdir, "x").parent.glob(f"[!.]*/{SWEEP_FILE}"))
+    sweeps = {file.parent.name: load_sweep(workdir, file.parent.name) for file in files}
     having = [suite for suite, sweep in sweeps.items() if any(result.spec.id == name for result in sweep.results)]
     if not having:
         known = {result.spec.id for sweep in sweeps.values() for result in sweep.results}
@@ -139,3 +141,40 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     if others:
         say(f"{name}: of suite {latest}, run last; also in {', '.join(others)}", err=True)
     return next(result for result in sweeps[latest].results if result.spec.id == name)
+
+
+def find_card(result: TrialResult, workdir: Path) -> None:
+    """Let the card that ``result`` was computed with be found, wherever another card has the same name.
+
+    It is looked for where the trial found it, then where the sweeps in ``workdir`` found theirs, then as usual.
+
+    Raises:
+        ConfigError: it is in none of these places any more, or has changed.
+    """
+    from harness.cache import load_json
+    from harness.card_folders import CardFolders
+    from harness.report.results import SWEEP_FILE, SweepSummary
+    from harness.trials.files import CARD_FILE
+    from harness.trials.trial import TrialStore, card_key
+    from harness.zoo.cards import load_card, model_cards
+
+    spec, places = result.spec, [result.cards]
+    for path in sorted(workdir.glob(f"*/*/{SWEEP_FILE}"), key=lambda path: path.stat().st_mtime, reverse=True):
+        with suppress(OSError, ValueError):
+            places.append(load_json(SweepSummary, path).cards)
+    seen: dict[Path, None] = {}
+    for folders in dict.fromkeys((*places, CardFolders.here())):
+        folders.search_only()
+        if spec.model not in model_cards():
+            continue
+        seen[model_cards()[spec.model].resolve()] = None
+        with suppress(PtqlabError):
+            if card_key(load_card(spec.model)) == spec.card:
+                return
+    kept = TrialStore(workdir / "trials").folder(spec.key) / CARD_FILE
+    there = f"; cards of this name are {', '.join(map(str, seen))}, but say something else" if seen else ""
+    where = ", ".join(map(str, result.cards.suites)) or "the installation"
+    raise ConfigError(
+        f"trial {spec.id}: the card of model {spec.model} was in {where}, and is not there any more as it was{there}. "
+        f"What it said is kept in {kept}: put it back, or run the suite again"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from harness.gates.judgement import References
     from harness.report.results import Sweep
     from harness.suites.suite import Suite
+    from harness.trials.trial import TrialSpec
 
 EXIT_FAILED_TRIALS = 1
 EXIT_INTERRUPTED = 130
@@ -131,6 +133,7 @@ def run(
     from harness.execution.planning import resolve
     from harness.gates.judgement import References
     from harness.paths import find_beside
+    from harness.refusals import refusal_kept
     from harness.suites.suite import open_suite
     from harness.sweep import expansion_of, find_baseline, resolve_baseline, within
     from harness.trials.tasks import Bench
@@ -139,7 +142,9 @@ def run(
     definition = open_suite(suite)
     expansion = expansion_of(definition)
     show_skipped(expansion)
-    show_problems(refuse_mistakes(definition, expansion.points))
+    with refusal_kept(definition.name, workdir):
+        show_problems(refuse_mistakes(definition, expansion.points))
+        specs = resolve(definition, expansion.points)
     workers = workers or available_cpus()
     plan = Plan(
         bench=Bench(workdir.resolve(), threads=max(1, available_cpus() // workers), store_url=checked_url(store)),
@@ -152,7 +157,7 @@ def run(
         most_trials=limit,
     )
     if dry_run:
-        show_forecast(resolve(definition, expansion.points), within(definition.budget, plan))
+        show_forecast(specs, within(definition.budget, plan))
         return
     accepted = find_baseline(suite)
     if baseline is not None:
@@ -162,6 +167,7 @@ def run(
         definition,
         plan,
         references=references,
+        specs=specs,
         record=record,
         tracking_uri=tracking_uri,
         explain=explain_budget,
@@ -215,8 +221,10 @@ def nightly(
     from harness.checking import refuse_mistakes
     from harness.exchange import checked_url
     from harness.execution.coordinator import Plan, executor_factory
+    from harness.execution.planning import resolve
     from harness.nightly import exit_code, night_references, promote_if_good
     from harness.paths import find_beside
+    from harness.refusals import refusal_kept
     from harness.suites.suite import open_suite
     from harness.sweep import expansion_of
     from harness.trials.tasks import Bench
@@ -225,7 +233,11 @@ def nightly(
     webhook = check_webhook(webhook)
     find_beside(suite)
     definition = open_suite(suite)
-    show_problems(refuse_mistakes(definition, expansion_of(definition).points))
+    workdirs.refuse_unwritable(workdir)
+    with refusal_kept(definition.name, workdir):
+        points = expansion_of(definition).points
+        show_problems(refuse_mistakes(definition, points))
+        specs = resolve(definition, points)
     plan = Plan(
         bench=Bench(workdir.resolve(), store_url=checked_url(store)),
         executor=executor_factory(executor),
@@ -234,12 +246,12 @@ def nightly(
         retry_failed=retry is Retry.FAILED,
         fail_fast=fail_fast,
     )
-    workdirs.refuse_unwritable(workdir)
     references = night_references(suite, definition, workdir, tracking_uri)
     sweep = _run(
         definition,
         plan,
         references=references,
+        specs=specs,
         record=True,
         tracking_uri=tracking_uri,
         night=recheck_nights,
@@ -248,7 +260,7 @@ def nightly(
     )
     show_sweep(sweep, workdir)
     show_drift(sweep, workdir)
-    if promote_if_good(sweep, accept=accept, anchor=anchor):
+    if promote_if_good(sweep, workdir, accept=accept, anchor=anchor):
         aliases = "@last-good and @anchor" if anchor else "@last-good"
         say(f"promoted: this sweep is {aliases} of {definition.name} now")
     elif anchor:
@@ -279,6 +291,7 @@ def _run(
     plan: Plan,
     *,
     references: References,
+    specs: Sequence[TrialSpec],
     record: bool,
     tracking_uri: str | None,
     night: int | None = None,
@@ -296,6 +309,7 @@ def _run(
                 suite,
                 plan,
                 references=references,
+                specs=specs,
                 record=record,
                 tracking_uri=tracking_uri,
                 observers=[progress],

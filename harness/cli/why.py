@@ -21,19 +21,30 @@ def why(
     tracking_uri: Annotated[str | None, typer.Option(help="MLflow store in which an @alias is looked up.")] = None,
     explain_budget: ExplainBudget = 0.0,
 ) -> None:
-    """Show what changed since the baseline, which artefact and node differ first, and which images flipped."""
+    """Show what changed since the baseline, which artefact and node differ first, and which images flipped.
+
+    Where the last sweep was refused before any trial ran, say why, and then what was found before.
+    """
     from dataclasses import replace
 
     from harness.bisecting import bisected
     from harness.gates.baseline import load_baseline
     from harness.gates.explanation import in_words
-    from harness.report.results import sweep_folder
+    from harness.refusals import refused
+    from harness.report.results import SWEEP_FILE, sweep_folder
     from harness.suites.suite import open_suite
     from harness.sweep import explained, load_sweep, resolve_baseline, write_sweep
     from harness.trials.trial import TrialStore
 
     if suite.endswith((".yaml", ".yml")):
         suite = open_suite(suite).name
+    refusal = refused(suite, workdir)
+    if refusal is not None:
+        say(f"REFUSED: {suite}, {refusal.at}: no trial ran")
+        say(f"  {' '.join(refusal.message.split())}")
+        if not (sweep_folder(workdir, suite) / SWEEP_FILE).is_file():
+            return
+        say("the sweep before that:")
     sweep = load_sweep(workdir, suite)
     if baseline is not None:
         accepted = load_baseline(

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -122,6 +123,10 @@ class Split(ABC):
     def targets(self, start: int = 0, stop: int | None = None) -> Targets:
         """Targets of images ``start`` .. ``stop - 1``; raises as :meth:`images`."""
         return self._targets(self._range(start, stop))
+
+    def file_of(self, index: int) -> Path | None:
+        """The file of sample ``index``, of several parts that of the first; None where it has no file of its own."""
+        return None
 
     @abstractmethod
     def _images(self, indices: range) -> Images: ...

@@ -90,6 +90,10 @@ class FileSplit(Split):
     def read(self, path: Path) -> NDArray[np.uint8]:
         """One image, uint8, (height, width, channels)."""
 
+    def file_of(self, index: int) -> Path:
+        """The image."""
+        return self.samples[index].path
+
     def _images(self, indices: range) -> Images:
         return stacked((self._checked(self.samples[index].path) for index in indices), len(indices), self._format)
 

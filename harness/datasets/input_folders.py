@@ -109,6 +109,10 @@ class InputSplit(Split):
         self._labelled = [LabelledFile(path, label) for path, label in zip(first, labels, strict=True)]
         super().__init__(name, len(first))
 
+    def file_of(self, index: int) -> Path:
+        """That of the first part."""
+        return self._labelled[index].path
+
     def fingerprints(self) -> list[list[str | int]]:
         """Part, name, class and digest of every file."""
         return [

@@ -77,6 +77,9 @@ class _FileSplit(Split):
         super().__init__(name, len(samples))
         self._samples, self._crop = samples, crop
 
+    def file_of(self, index: int) -> Path:
+        return self._samples[index].path
+
     def _images(self, indices: range) -> Images:
         cropped = (_centre_crop(self._samples[index].path, self._crop) for index in indices)
         return stacked(cropped, len(indices), ImageFormat(height=self._crop, width=self._crop, colour=Colour.RGB))

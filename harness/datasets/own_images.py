@@ -109,6 +109,9 @@ class _OwnSplit(Split):
         super().__init__(name, len(images))
         self._listed, self._options = tuple(images), options
 
+    def file_of(self, index: int) -> Path:
+        return self._listed[index].path
+
     def _images(self, indices: range) -> Images:
         shape = ImageFormat(height=self._options.height, width=self._options.width, colour=self._options.colour)
         return stacked((fitted(self._listed[index].path, self._options) for index in indices), len(indices), shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -226,7 +227,8 @@ def _remedy(dataset: Dataset, card: DatasetCard) -> str:
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)] if before else []
     changes = ", ".join(f"{name} ({before.get(name, 'none')} -> {now.get(name, 'none')})" for name in names)
     what = f"changed since: {changes}" if changes else "the source data, an option or the adapter has changed"
-    return f"{what}; if this is intended: ptqlab digest {card.name} --write"
+    file = data_set_cards().get(card.name)
+    return f"{what}; if this is intended: ptqlab digest {shlex.quote(str(file or card.name))} --write"
 
 
 def data_set_cards() -> dict[str, Path]:

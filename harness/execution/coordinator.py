@@ -29,6 +29,7 @@ from typing import Any, Protocol
 from engine.errors import ConfigError, MissingError
 from harness.cache import content_key
 from harness.execution.isolation import Reply, Task, children, run_task
+from harness.execution.luggage import Luggage, packed
 from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
 
@@ -138,6 +139,11 @@ class Plan:
     most_trials: int | None = None
     seconds: float | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether what computes the tasks are children of this process, which find what it finds."""
+        return self.executor in EXECUTORS.values()
+
     def task(self, key: str, **what: Any) -> Task:
         """A task of this plan; children need not compute fingerprints that this process knows."""
         return Task(
@@ -226,16 +232,24 @@ class _TrialTask:
     spec: TrialSpec
     statistics: str
 
-    def to_run(self, plan: Plan) -> Task:
-        return plan.task(self.spec.key, spec=self.spec, statistics=self.statistics)
+    @property
+    def model(self) -> str:
+        return self.spec.model
+
+    def to_run(self, plan: Plan, luggage: Luggage | None) -> Task:
+        return plan.task(self.spec.key, spec=self.spec, statistics=self.statistics, luggage=luggage)
 
 
 @dataclass(frozen=True)
 class _PreparationTask:
     preparation: Preparation
 
-    def to_run(self, plan: Plan) -> Task:
-        return plan.task(self.preparation.key, preparation=self.preparation)
+    @property
+    def model(self) -> str:
+        return self.preparation.specs[0].model
+
+    def to_run(self, plan: Plan, luggage: Luggage | None) -> Task:
+        return plan.task(self.preparation.key, preparation=self.preparation, luggage=luggage)
 
 
 _Task = _TrialTask | _PreparationTask
@@ -257,6 +271,7 @@ class _Coordinator:
     _queue: deque[_Task] = field(default_factory=deque)
     _suspects: deque[_Task] = field(default_factory=deque)
     _running: dict[Future[str], _Task] = field(default_factory=dict)
+    _luggage: dict[str, Luggage] = field(default_factory=dict)
 
     def run(self) -> Iterator[_Event]:
         """Results and preparations as they come; ends the executor, also when the caller is interrupted."""
@@ -301,11 +316,19 @@ class _Coordinator:
 
     def _submit(self, executor: Executor, task: _Task) -> None:
         try:
-            future = executor.submit(run_task, task.to_run(self.plan).model_dump_json())
+            future = executor.submit(run_task, task.to_run(self.plan, self._packed(task.model)).model_dump_json())
         except BrokenExecutor as error:  # a worker died since the last look; the task was not there yet
             future = Future()
             future.set_exception(error)
         self._running[future] = task
+
+    def _packed(self, model: str) -> Luggage | None:
+        """What travels with the tasks of ``model``; nothing to this process's own children."""
+        if self.plan.is_local:
+            return None
+        if model not in self._luggage:
+            self._luggage[model] = packed(model, self.plan.bench.cache)
+        return self._luggage[model]
 
     def _drain(self) -> Iterator[_Event]:
         """Settle the tasks that a broken executor takes down with it."""
@@ -399,5 +422,6 @@ def _symptom(error: BaseException) -> Symptom:
 
 def _describe(error: BaseException) -> str:
     if _lost_worker(error):
-        return f"the executor lost the worker ({type(error).__name__})"
+        address = getattr(getattr(error, "last_worker", None), "address", "")  # of Dask's KilledWorker
+        return f"the executor lost the worker{address and f' {address}'} ({type(error).__name__})"
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from engine.errors import MissingError
-from harness.execution.elsewhere import placed_here, refuse_other_sources
+from harness.execution.elsewhere import placed_here, refuse_other_sources, worker_name
+from harness.execution.luggage import Luggage
 from harness.strict_yaml import StrictModel
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Symptom, TrialResult, TrialSpec
@@ -47,6 +50,8 @@ class Task(StrictModel):
         threads: CPU threads that it may use.
         fingerprints, cache_name, store_url: of the bench.
         time_limit: seconds, None for no limit.
+        worker: name of the worker that runs it, where that is no child of the sweep's process.
+        luggage: what the worker may lack; None where it is a child of the sweep's process.
     """
 
     key: str
@@ -60,6 +65,13 @@ class Task(StrictModel):
     spec: TrialSpec | None = None
     statistics: str = ""
     preparation: Preparation | None = None
+    worker: str = ""
+    luggage: Luggage | None = None
+
+    @property
+    def code(self) -> str:
+        """Key of the user's modules that travel with it; empty without any."""
+        return self.luggage.code if self.luggage else ""
 
 
 class Reply(StrictModel):
@@ -82,11 +94,16 @@ class Reply(StrictModel):
 
 def run_task(text: str) -> str:
     """Compute the :class:`Task` with this JSON text in a child; the :class:`Reply` as JSON text."""
-    task = placed_here(Task.model_validate_json(text))
+    try:
+        task = placed_here(Task.model_validate_json(text))
+    except ValidationError as error:
+        what = f"this worker and the sweep have different versions of ptqlab ({error.errors()[0]['msg']})"
+        failure = Failure(stage="start", symptom=Symptom.ENVIRONMENT, message=what, worker=worker_name())
+        return Reply(failure=failure).model_dump_json()
     try:
         refuse_other_sources(task)
     except MissingError as error:
-        failure = Failure(stage="start", symptom=Symptom.ENVIRONMENT, message=str(error))
+        failure = Failure(stage="start", symptom=Symptom.ENVIRONMENT, message=str(error), worker=task.worker)
         return Reply(failure=failure).model_dump_json()
     return children().run(task).model_dump_json()
 
@@ -112,16 +129,15 @@ class ChildPool:
         for _ in range(_STARTS):
             if self._kills != kills:
                 break
-            child = self._take()
+            child = self._take(task.code)
             try:
                 reply = child.run(task)
             finally:
                 self._give_back(child)
             if reply is not None:
                 return _explained(reply, task)
-        failure = Failure(
-            stage="start", symptom=Symptom.WORKER_DIED, message=f"{_STARTS} child processes ended while starting"
-        )
+        text = f"{_STARTS} child processes ended while starting"
+        failure = Failure(stage="start", symptom=Symptom.WORKER_DIED, message=text, worker=task.worker)
         return Reply(failure=failure)
 
     def kill(self) -> None:
@@ -133,11 +149,19 @@ class ChildPool:
         for child in doomed:
             child.kill()
 
-    def _take(self) -> Child:
+    def _take(self, code: str) -> Child:
+        """A child that has imported no modules of the user's other than those of ``code``."""
         with self._lock:
-            child = self._idle.pop() if self._idle else Child()
+            child = next((each for each in self._idle if each.code == code), None)
+            stale = self._idle.pop(0) if child is None and self._idle else None
+            if child is None:
+                child = Child(code)
+            else:
+                self._idle.remove(child)
             self._busy.append(child)
-            return child
+        if stale is not None:
+            stale.kill()
+        return child
 
     def _give_back(self, child: Child) -> None:
         with self._lock:
@@ -149,9 +173,14 @@ class ChildPool:
 
 
 class Child:
-    """A process that computes tasks."""
+    """A process that computes tasks.
 
-    def __init__(self) -> None:
+    Attributes:
+        code: :attr:`Task.code` of all of them.
+    """
+
+    def __init__(self, code: str = "") -> None:
+        self.code = code
         self._tasks = 0
         self._alive = True
         self._process = subprocess.Popen(
@@ -236,7 +265,7 @@ def _explained(reply: Reply, task: Task) -> Reply:
         failure = Failure(stage="", symptom=reply.symptom, message=reply.error)
     if failure is None:
         return reply
-    return Reply(failure=failure.model_copy(update={"stage": _last_stage(task)}))
+    return Reply(failure=failure.model_copy(update={"stage": _last_stage(task), "worker": task.worker}))
 
 
 def _last_stage(task: Task) -> str:

@@ -19,6 +19,7 @@ from harness.backends.items import DATA_DIGESTS, DATASET, FLOAT_DIGESTS, FOOTPRI
 from harness.backends.pipeline import RESULTS, fingerprints
 from harness.backends.stages.score import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
+from harness.card_folders import CardFolders
 from harness.datasets import Dataset, Images, picture_of
 from harness.datasets.base import sha256_of
 from harness.execution.elsewhere import refuse_other_inputs
@@ -52,7 +53,7 @@ def prepare(preparation: Preparation, bench: Bench) -> Prepared:
         network.float_outputs()
         prepared = Prepared(statistics=key, seconds=clock.seconds)
     except PtqlabError as error:
-        prepared = Prepared(failure=clock.failure(error), seconds=clock.seconds)
+        prepared = Prepared(failure=clock.failure(error, bench.worker), seconds=clock.seconds)
     clock.close()
     return prepared
 
@@ -74,7 +75,8 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
         refuse_other_inputs(spec, bench)
         outcome = _outcome(spec, statistics, Network(spec, bench, clock))
     except PtqlabError as error:
-        outcome = Outcome(TrialResult(spec=spec, failure=clock.failure(error), seconds=clock.seconds))
+        failure = clock.failure(error, bench.worker)
+        outcome = Outcome(TrialResult(spec=spec, failure=failure, seconds=clock.seconds, cards=_cards(bench)))
     bench.store.put(outcome)
     clock.close()
     return outcome.result
@@ -98,11 +100,16 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         artefacts=_artefacts(run, results, scored, footprint),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,
+        cards=_cards(network.bench),
     )
     files = trial_files(network.card, spec, nodes, scored.predictions, partial(_picture, run[DATASET], network.card))
     rows = run[NODES] if NODES in results else ()
     files[TRIAL_PAGE] = render_trial(result, rows, files)
     return Outcome(result, rows, scored.predictions, files)
+
+
+def _cards(bench: Bench) -> CardFolders:
+    return bench.cards or CardFolders.here()
 
 
 def _picture(dataset: Dataset, card: ModelCard, index: int) -> Images | None:

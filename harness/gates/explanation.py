@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,10 @@ from harness.gates.differences import (
     of_nodes,
 )
 from harness.gates.flips import Flips, flips_of
-from harness.gates.made import made_of
+from harness.gates.made import Made, made_of
 from harness.gates.verdicts import Verdict
 from harness.strict_yaml import StrictModel
+from harness.trials.artefacts import Artefact
 from harness.trials.origins import ModelOrigin, SweepOrigin
 from harness.trials.trial import TrialResult, TrialStore
 from harness.zoo.cards import Labels, load_card, model_cards
@@ -110,14 +113,14 @@ def explain(
             for cause in of_models(*pair)
         ),
     ]
-    labels: dict[str, NDArray[np.int64] | None] = {}
+    samples: dict[str, _Samples] = {}
     trials = []
     for result in results:
         if verdicts.get(result.spec.id, Verdict.PASS) in _BAD and result.spec.id in baseline.trials:
             model = result.spec.model
-            if model not in labels:
-                labels[model] = _labels(model, result.spec.evaluation_samples)
-            trials.append(_of_trial(baseline, result, models.get(model), engine, store, labels[model]))
+            if model not in samples:
+                samples[model] = _samples(model, result.spec.evaluation_samples)
+            trials.append(_of_trial(baseline, result, models.get(model), engine, store, samples[model]))
     return Explanation(shared=tuple(shared), trials=tuple(trials))
 
 
@@ -136,7 +139,7 @@ def _of_trial(
     origins: _Pair,
     engine: Sequence[Cause],
     store: TrialStore,
-    labels: NDArray[np.int64] | None,
+    samples: _Samples,
 ) -> TrialCauses:
     accepted = baseline.trials[result.spec.id]
     before, now = accepted.made, made_of(result, store)
@@ -153,14 +156,36 @@ def _of_trial(
     effects += of_nodes(before.nodes, now.nodes) if now.nodes else ()
     return TrialCauses(
         trial=result.spec.id,
-        headline=_headline(inputs, effects, failed=not result.ok),
+        headline=_headline(inputs, effects, _of_float_model(origins, before, now)),
         causes=(*inputs, *effects),
-        flips=flips_of(result, accepted, store.predictions(result.spec.key), labels) if result.ok else None,
+        flips=flips_of(result, accepted, store.predictions(result.spec.key), samples.labels, samples.files)
+        if result.ok
+        else None,
     )
 
 
-def _headline(inputs: Sequence[Cause], effects: Sequence[Cause], *, failed: bool) -> str:
-    """What was changed, what was not, and whether the float model moved with it."""
+def _of_float_model(origins: _Pair, before: Made, now: Made) -> str:
+    """What of the float model is known to be as it was: its score, without labels its outputs; empty for nothing.
+
+    Scored with its own answers, the float model has the same score whatever becomes of it.
+    """
+    if origins is None or all(origin.labelled for origin in origins):
+        return "" if None in (before.float_score, now.float_score) else "the float model's score is the same"
+    outputs = [made.artefacts.get(Artefact.FLOAT_OUTPUTS) for made in (before, now)]
+    if None in outputs:
+        return ""
+    same = outputs[0] == outputs[1]
+    return "the float model's outputs are the same" if same else "the float model's outputs differ"
+
+
+def _headline(inputs: Sequence[Cause], effects: Sequence[Cause], float_model: str) -> str:
+    """What was changed, what was not, and whether the float model moved with it.
+
+    Args:
+        inputs: differences of what was put in.
+        effects: of what came of it.
+        float_model: what is said of the float model where its score did not move.
+    """
     kinds = list(dict.fromkeys(cause.kind for cause in inputs))
     same = [kind.value for kind in (Kind.MODEL, Kind.ENGINE) if kind not in kinds]
     parts = [f"{' and '.join(kind.value for kind in kinds)} changed" if kinds else "nothing recorded has changed"]
@@ -170,8 +195,8 @@ def _headline(inputs: Sequence[Cause], effects: Sequence[Cause], *, failed: bool
     if moved is not None:
         suspects = [kind.value for kind in _MOVE_FLOAT if kind in kinds] or ["preprocessing or evaluation data"]
         parts.append(f"float {moved}, so look at {' and '.join(suspects)} before the quantisation")
-    elif not failed:
-        parts.append("the float model's score is the same")
+    elif float_model:
+        parts.append(float_model)
     cpu = next((cause.text for cause in effects if cause.text.startswith("newly on the CPU")), None)
     return "; ".join([*parts, cpu] if cpu else parts)
 
@@ -180,18 +205,35 @@ _MOVE_FLOAT = (Kind.MODEL, Kind.PREPROCESSING, Kind.EVALUATION_DATA, Kind.METRIC
 """What can move the float model's score."""
 
 
-def _labels(model: str, count: int) -> NDArray[np.int64] | None:
-    """Class per evaluation image; None where there are none, none count, or the data cannot be opened any more."""
+@dataclass(frozen=True)
+class _Samples:
+    """Evaluation samples of a model.
+
+    Attributes:
+        labels: class of each, shape (samples,); None where they have none, or the data cannot be opened any more.
+        files: of all; empty where one has none of its own.
+    """
+
+    labels: NDArray[np.int64] | None = None
+    files: tuple[Path, ...] = ()
+
+
+def _samples(model: str, count: int) -> _Samples:
     if model not in model_cards():
-        return None
+        return _Samples()
     try:
         card = load_card(model)
-        if card.metric.labels is Labels.FLOAT:  # labels may be of another task than the network's
-            return None
-        targets = card.open_dataset().split(card.dataset.evaluation.split).targets(0, count)
+        split = card.open_dataset().split(card.dataset.evaluation.split)
+        files = [file for index in range(min(count, len(split))) if (file := split.file_of(index)) is not None]
+        # without labels of the data's own they may be of another task than the network's
+        targets = split.targets(0, count) if card.metric.labels is Labels.DATA else None
     except PtqlabError:
-        return None
-    return np.asarray(targets) if isinstance(targets, np.ndarray) and targets.dtype.kind == "i" else None
+        return _Samples()
+    classes = targets if isinstance(targets, np.ndarray) and targets.dtype.kind == "i" else None
+    return _Samples(
+        labels=None if classes is None else np.asarray(classes, np.int64),
+        files=tuple(files) if len(files) == count else (),
+    )
 
 
 def several(trials: Sequence[str]) -> str:
@@ -207,7 +249,8 @@ def _details(trial: TrialCauses, shared: Sequence[Cause]) -> list[str]:
     """The headline of a trial, then what differs in it and is not among ``shared``."""
     lines = [trial.headline, *(str(cause) for cause in trial.causes if cause not in shared)]
     if trial.flips is not None:
-        lines.append(f"images: {trial.flips.worse} worse, {trial.flips.better} better")
+        where = f" in {trial.flips.folder}" if trial.flips.folder else ""
+        lines.append(f"images{where}: {trial.flips.worse} worse, {trial.flips.better} better")
         lines += [f"  {flip}" for flip in trial.flips.images]
         lines += [
             f"  class {delta.label}: {delta.before:.4f} → {delta.now:.4f} of {delta.count}"

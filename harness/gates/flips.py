@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,7 @@ class Flip(StrictModel):
         label: its class; None where it is not known, or the task has no classes.
         before, now: class that the model gave it; None likewise.
         score_before, score_now: its score, 0..1.
+        file: that it is; empty where it has none of its own.
     """
 
     image: int
@@ -34,12 +38,18 @@ class Flip(StrictModel):
     now: int | None = None
     score_before: float
     score_now: float
+    file: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its file, else its number."""
+        return self.file or f"image {self.image}"
 
     def __str__(self) -> str:
         label = "" if self.label is None else f" (label {self.label})"
         if self.before is None or self.now is None:
-            return f"image {self.image}{label}: score {self.score_before:.3f} → {self.score_now:.3f}"
-        return f"image {self.image}{label}: {self.before} → {self.now}"
+            return f"{self.name}{label}: score {self.score_before:.3f} → {self.score_now:.3f}"
+        return f"{self.name}{label}: {self.before} → {self.now}"
 
 
 class ClassDelta(StrictModel):
@@ -63,17 +73,23 @@ class Flips(StrictModel):
     Attributes:
         worse, better: number of images with a lower and a higher score.
         images: those that changed most.
+        folder: that all files of images lie in; empty where they have none.
         classes: those that changed most.
     """
 
     worse: int
     better: int
     images: tuple[Flip, ...] = ()
+    folder: str = ""
     classes: tuple[ClassDelta, ...] = ()
 
 
 def flips_of(
-    result: TrialResult, accepted: BaselineTrial, predictions: dict[str, NDArray[Any]], labels: NDArray[np.int64] | None
+    result: TrialResult,
+    accepted: BaselineTrial,
+    predictions: dict[str, NDArray[Any]],
+    labels: NDArray[np.int64] | None,
+    files: Sequence[Path] = (),
 ) -> Flips | None:
     """Which images have another result than in the baseline; None if the images differ or are unknown, or their scores
     are of another kind.
@@ -83,6 +99,7 @@ def flips_of(
         accepted: the trial in the baseline.
         predictions: arrays of the trial now.
         labels: class per evaluation image, shape (images,); None where images have none.
+        files: of the evaluation images; none where they have no files of their own.
     """
     scores = predictions.get("per_sample")
     if accepted.scores is None or scores is None or not _same_images(result, accepted):
@@ -100,6 +117,7 @@ def flips_of(
         differs |= answers[0] != answers[1]
     else:
         answers = None, None
+    folder = Path(os.path.commonpath([file.parent for file in files])) if files else None
     order = sorted(np.flatnonzero(differs).tolist(), key=lambda index: (change[index], index))
     images = tuple(
         Flip(
@@ -109,6 +127,7 @@ def flips_of(
             now=None if answers[1] is None else int(answers[1][index]),
             score_before=float(before[index]),
             score_now=float(scores[index]),
+            file="" if folder is None else str(files[index].relative_to(folder)),
         )
         for index in order[:KEPT]
     )
@@ -116,6 +135,7 @@ def flips_of(
         worse=int((change < 0).sum()),
         better=int((change > 0).sum()),
         images=images,
+        folder=str(folder or ""),
         classes=_classes(before, before + change, labels),
     )
 

@@ -125,7 +125,7 @@ def judge(
 
 def _judge_failure(result: TrialResult, expected: ExpectedFailure | None, today: date) -> Check:
     failure = result.failure
-    text = "" if failure is None else f"stage {failure.stage}: {failure.symptom.value}: {failure.message}"
+    text = "" if failure is None else f"stage {failure.stage}: {failure.symptom.value}: {failure.text}"
     if expected is None:
         return Check("trial", Verdict.ERROR, text)
     if today > expected.until:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.card_folders import CardFolders
 from harness.gates.choice import Choice
 from harness.gates.explanation import Explanation
 from harness.gates.judgement import Judgement
@@ -48,6 +49,7 @@ class SweepSummary(StrictModel):
         commit: of the checkout.
         tracking_uri, experiment, run: where MLflow has the sweep; empty without a record.
         asked: name or file of the suite that the command was given; empty where there was none.
+        cards: where its cards were found.
         origin: what it was made of.
         judgement: what the gate said of it.
         choices: what it would choose, for every model and march.
@@ -71,6 +73,7 @@ class SweepSummary(StrictModel):
     experiment: str = ""
     run: str = ""
     asked: str = ""
+    cards: CardFolders = CardFolders()
     origin: SweepOrigin = SweepOrigin()
     judgement: Judgement
     choices: tuple[Choice, ...] = ()
@@ -86,11 +89,13 @@ class Sweep:
         summary: what it was, and what the gate said of it.
         results: of all trials, in order.
         record_problem: why the MLflow record is not complete; None if it is.
+        earlier: where the report is that this sweep's took the place of; None where there was none, or the same.
     """
 
     summary: SweepSummary
     results: tuple[TrialResult, ...]
     record_problem: str | None = None
+    earlier: Path | None = None
 
     @property
     def verdicts(self) -> tuple[TrialVerdict, ...]:
@@ -190,7 +195,7 @@ def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[
         **{name: figures.get(name) for name in names},
         "failed_stage": failure.stage if failure else None,
         "symptom": failure.symptom.value if failure else None,
-        "message": failure.message if failure else None,
+        "message": failure.text if failure else None,
     }
 
 

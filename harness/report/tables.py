@@ -162,7 +162,7 @@ def trial_table(result: TrialResult) -> Table:
         *((f"unmet: {unmet.node}", f"{unmet.request}: {unmet.reason}") for unmet in result.unmet),
     ]
     if result.failure is not None:
-        rows.append((f"failed in {result.failure.stage}", f"{result.failure.symptom}: {result.failure.message}"))
+        rows.append((f"failed in {result.failure.stage}", f"{result.failure.symptom}: {result.failure.text}"))
     for name, value in rows:
         table.add_row(Text(name), Text(value))
     return table

@@ -61,7 +61,7 @@ def _row(sweep: Sweep, result: TrialResult, link: str) -> dict[str, Any]:
     row: dict[str, Any] = {"id": spec.id, "link": link, "values": values}
     if result.failure is not None:
         failure = result.failure
-        row["failed"] = f"failed in stage {failure.stage} ({failure.symptom.value}): {failure.message}"
+        row["failed"] = f"failed in stage {failure.stage} ({failure.symptom.value}): {failure.text}"
     if spec.key in sweep.twins:
         row["same"] = sweep.twins[spec.key]
     if result.unmet:

@@ -34,6 +34,12 @@ def set_alias(tracking_uri: str, run: str, alias: str) -> None:
     client.set_experiment_tag(client.get_run(run).info.experiment_id, f"lab.alias.{alias}", run)
 
 
+def keep_copy(baseline: Path, folder: Path) -> None:
+    """Keep the baseline of the sweep that was given an alias as what ``folder`` has where the store is away."""
+    write_atomically(folder / BASELINE_FILE, baseline.read_bytes())
+    (folder / _NO_ALIAS).unlink(missing_ok=True)
+
+
 def fetch_baseline(tracking_uri: str, suite: str, alias: str, folder: Path) -> Path:
     """The baseline that the sweep with this alias left, as a file in ``folder``, which serves where the store is away.
 

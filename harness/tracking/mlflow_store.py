@@ -384,7 +384,7 @@ class SweepRecord:
             tags |= {
                 "lab.failed_stage": failure.stage,
                 "lab.symptom": failure.symptom.value,
-                "lab.message": failure.message,
+                "lab.message": failure.text,
             }
         return tags
 

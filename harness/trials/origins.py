@@ -12,7 +12,7 @@ from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import DIGITS
 from harness.trials.trial import TrialSpec
 from harness.user_code import digest_of_own, is_own
-from harness.zoo.cards import ModelCard, SplitUse, load_card, model_cards
+from harness.zoo.cards import Labels, ModelCard, SplitUse, load_card, model_cards
 
 ENVIRONMENTS = "environments"
 """Folder of the working directory that keeps what computed trials, by the digest that their keys hold."""
@@ -46,6 +46,7 @@ class ModelOrigin(StrictModel):
         metric: name and options.
         evaluation_count: how many images the card evaluates.
         float_score, float_stderr: that the card promises.
+        labelled: whether outputs are scored with labels, rather than with what the float model says.
     """
 
     file: str
@@ -58,6 +59,7 @@ class ModelOrigin(StrictModel):
     evaluation_count: int = 0
     float_score: float
     float_stderr: float = 0.0
+    labelled: bool = True
 
 
 class SweepOrigin(StrictModel):
@@ -94,6 +96,7 @@ def _origin(card: ModelCard, spec: TrialSpec) -> ModelOrigin:
         evaluation_count=use.evaluation.count,
         float_score=card.float_score.value,
         float_stderr=card.float_score.stderr,
+        labelled=card.metric.labels is Labels.DATA,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from engine.errors import PtqlabError
 from engine.fingerprint import fingerprint_of
 from harness.cache import Cache, content_key
+from harness.card_folders import CardFolders
 from harness.exchange import Exchange
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
@@ -35,6 +36,8 @@ class Bench:
         cache_name: folder of the results of stages.
         store_url: of the :class:`Exchange` through which machines without a common file system share what is in
             ``cache`` and ``trials``; empty where all see the working directory.
+        worker: name of the machine or process that works for a sweep of another one; empty on the sweep's own.
+        cards: where the sweep found its cards; None for where this process finds them.
     """
 
     workdir: Path
@@ -42,6 +45,8 @@ class Bench:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     cache_name: str = "cache"
     store_url: str = ""
+    worker: str = ""
+    cards: CardFolders | None = None
 
     def fingerprint(self, stage: Stage) -> str:
         """Sources and tools of ``stage``."""
@@ -125,10 +130,10 @@ class StageClock:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def failure(self, error: PtqlabError) -> Failure:
-        """``error`` as the failure of the current stage."""
+    def failure(self, error: PtqlabError, worker: str = "") -> Failure:
+        """``error`` as the failure of the current stage, met by ``worker``."""
         symptom = Symptom.ENVIRONMENT if is_environmental(error) else Symptom.REFUSED
-        return Failure(stage=self.current, symptom=symptom, message=" ".join(str(error).split()))
+        return Failure(stage=self.current, symptom=symptom, message=" ".join(str(error).split()), worker=worker)
 
     def close(self) -> None:
         """Remove the file: the task has reported its outcome itself."""

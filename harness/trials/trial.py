@@ -22,6 +22,7 @@ from engine.errors import MissingError
 from engine.ir import write_atomically
 from engine.terms import March
 from harness.cache import content_key, load_arrays, save_arrays
+from harness.card_folders import CardFolders
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
@@ -128,11 +129,18 @@ class Failure(StrictModel):
         stage: that was running.
         symptom: what was seen.
         message: one line.
+        worker: that met it; empty where that is the machine of the sweep.
     """
 
     stage: str
     symptom: Symptom
     message: str
+    worker: str = ""
+
+    @property
+    def text(self) -> str:
+        """The message, and which worker it is from."""
+        return f"{self.message} (worker {self.worker})" if self.worker else self.message
 
 
 class UnmetRequest(StrictModel):
@@ -163,6 +171,7 @@ class TrialResult(StrictModel):
         seconds: wall time by stage; stages that another trial had computed are missing.
         peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
         finished_at: local time, ISO 8601.
+        cards: where the sweep that computed it found its cards.
     """
 
     format: Literal[1] = 1
@@ -177,6 +186,7 @@ class TrialResult(StrictModel):
     seconds: Mapping[str, float] = Field(default_factory=dict)
     peak_memory_mb: float | None = None
     finished_at: str = Field(default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
+    cards: CardFolders = CardFolders()
 
     @property
     def ok(self) -> bool:

@@ -7,6 +7,7 @@ data set with its splits, the metric, and the float score that a quantised model
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -236,7 +237,7 @@ class ModelCard(StrictModel):
             raise ModelError(
                 f"model {self.name}: {path} has SHA-256 {found}, but the card was written for "
                 f"{self.digest}; where that is "
-                f"meant: ptqlab digest {self.name} --write"
+                f"meant: ptqlab digest {shlex.quote(str(_file_of(self.name)))} --write"
             )
         return path
 
@@ -267,7 +268,7 @@ class ModelCard(StrictModel):
     def _located(self) -> tuple[Path, str]:
         """Where the ONNX file should be, and what to do where it is not."""
         if self.source.bundled is not None:
-            return model_cards()[self.name].parent / self.source.bundled, "the installation is incomplete"
+            return model_cards()[self.name].parent / self.source.bundled, "put it there, beside the card"
         if self.source.package is not None:
             return package_model(self.source.package), "install the package again"
         if self.source.torchvision is not None:

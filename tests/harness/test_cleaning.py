@@ -36,6 +36,7 @@ def test_old_results_and_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None
         old(tmp_path / ".mlflow.db.lock", 3),
         old(tmp_path / ".mlflow.db.k2j3/mlflow.db", 3),
         old(tmp_path / "unfinished/0123.new", 3),
+        old(tmp_path / "earlier/mine-20260102-030405/report.html", 40),
         old(tmp_path / f"environments/.abc.json.{'0f' * 16}", 3),
         old(tmp_path / f".m_quantized_model.onnx.{'0f' * 16}", 3),  # of a conversion
     ]
@@ -49,11 +50,13 @@ def test_old_results_and_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None
         old(tmp_path / "unfinished/0123.json", 400),
         old(tmp_path / f".m.onnx.{'0f' * 16}", 0.1),
         old(tmp_path / "sweeps/mine/report.html", 400),
+        old(tmp_path / "earlier/mine-20260103-030405/report.html", 1),
     ]
+    os.utime(tmp_path / "earlier/mine-20260102-030405", (time.time() - 40 * DAY,) * 2)
     for folder in (".fresh-1", ".recheck-1", "trials/.key.xyz", ".fresh-1/score"):
         os.utime(tmp_path / folder, (time.time() - 3 * DAY,) * 2)
     found = removable(tmp_path, 30)
-    assert {each.kind for each in found} == {"cache: score", "leftovers"}
+    assert {each.kind for each in found} == {"cache: score", "earlier reports", "leftovers"}
     assert next(each.bytes for each in found if each.kind == "cache: score") == 1000
     remove(found)
     assert not [path for path in gone if path.exists()]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from engine.errors import ConfigError
+from engine.errors import CalibrationDataError, ConfigError
 from harness import gating, paths
+from harness.cli.main import app
 from harness.execution.coordinator import Plan
 from harness.gates.baseline import Baseline, BaselineTrial, load_baseline, save_baseline
 from harness.gates.verdicts import Verdict
@@ -43,10 +46,40 @@ def test_a_baseline_is_written_of_all_trials(gate: Any, tmp_path: Path) -> None:
     path = tmp_path / "baselines" / "mine.json"
     assert first.baseline_path == path.resolve()
     assert text.startswith("suite mine: PASS, 2 trials, 0 failed, ")
-    assert text.endswith(f"\nbaseline written: {path.resolve()}")
+    assert text.endswith(f"\nbaseline written: {path.resolve()}\n  2 trials, for the first time")
     assert set(load_baseline(path, first.suite).trials) == {spec.id for spec in SPECS}
     assert [first.verdict(spec).verdict for spec in SPECS] == [Verdict.PASS] * 2
     assert first.leftovers == []
+
+
+def test_a_loss_is_accepted_by_name_alone(gate: Any, tmp_path: Path) -> None:
+    gate(update=True).run(ALL)
+    path = tmp_path / "baselines" / "mine.json"
+    better = json.loads(path.read_text())
+    better["trials"][SPECS[0].id]["figures"]["cosine.output"]["value"] = 0.999
+    path.write_text(json.dumps(better))
+    with pytest.raises(ConfigError, match=r"(?s)not written.*cosine.output: 0.99, baseline.*add --ptqlab-accept-loss"):
+        gate(update=True).run(ALL)
+    assert json.loads(path.read_text()) == better
+    text = gate(update=True, accept_loss=True).run(ALL)
+    assert f"\n  {SPECS[0].id}: cosine.output 0.999 → 0.99" in text
+    assert text.startswith("suite mine: PASS")
+    assert gate(update=True).run(ALL).endswith("\n  nothing differs from the baseline before")
+
+
+def test_what_is_refused_is_kept_for_why(gate: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate(update=True).run(ALL)
+
+    def changed(suite: Any) -> None:
+        raise CalibrationDataError("dataset x: the data have digest 2, its card was written for 1")
+
+    monkeypatch.setattr(gating, "plan_trials", changed)
+    with pytest.raises(CalibrationDataError):
+        gate()
+    said = CliRunner().invoke(app, ["why", "mine", "--workdir", str(tmp_path / "work")]).stdout.splitlines()
+    assert said[0].startswith("REFUSED: mine, 20")
+    assert said[1:3] == ["  dataset x: the data have digest 2, its card was written for 1", "the sweep before that:"]
+    assert said[3].startswith("PASS: mine, sweep ")
 
 
 def test_without_a_baseline_there_is_nothing_to_judge_by(gate: Any) -> None:

@@ -226,6 +226,8 @@ def test_xdist_workers_use_the_results_of_their_controller(
     [
         (["--ptqlab-suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?"),
         (["--ptqlab-update-baseline"], "--ptqlab-update-baseline needs --ptqlab-suite"),
+        (["--ptqlab-accept-loss"], "--ptqlab-accept-loss needs --ptqlab-suite"),
+        (["--ptqlab-suite", "smoke", "--ptqlab-accept-loss"], "--ptqlab-accept-loss needs --ptqlab-update-baseline"),
     ],
 )
 def test_wrong_options_are_usage_errors(gate: Gate, arguments: list[str], message: str) -> None:

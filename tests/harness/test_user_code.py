@@ -156,7 +156,9 @@ def test_metric_and_adapter_of_a_module_beside_the_card(own: Path) -> None:
     module.write_text(CODE.replace("np.median", "np.mean"))
     assert card_key(load_card("tiny")) != key, "a changed metric is another trial"
     assert digest_of_own("own_pictures:Noise") == hashlib.sha256(module.read_bytes()).hexdigest()
-    with pytest.raises(CalibrationDataError, match=r"changed since: source \(\w+ -> \w+\).*ptqlab digest mine --write"):
+    with pytest.raises(
+        CalibrationDataError, match=r"changed since: source \(\w+ -> \w+\).*ptqlab digest .*mine.yaml --write"
+    ):
         open_dataset("mine")
     assert data
 

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 DEFAULT_MARCH = "bayes-e"
 
+EQUAL_THRESHOLDS = (
+    "equal, since no data are read. Where those of your data differ (before a Concat, for example), integers are "
+    "rescaled: makertbin then gives another latency and DDR traffic, and so does explain --config after it"
+)
+"""What the figures rest on where there is no earlier conversion."""
+
 
 @dataclass(frozen=True)
 class Explained:
@@ -84,16 +90,19 @@ def explain(
     refuse_overwriting([html], [model, config])
     if config is None:
         result, settings = _drafted(model, march or DEFAULT_MARCH, input_shape, fix, node_info)
+        basis = EQUAL_THRESHOLDS
     elif march is None and input_shape is None and fix is None and node_info is None:
-        result, settings = _configured(model, config)
+        result, settings, basis = _configured(model, config)
     else:
         raise ConfigError("--march, --input-shape, --fix and --node-info: the file of --config has them")
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
     doubts = warnings_for(result.models["original_float"], result.performance.march, settings)
     if as_json:
-        say(json.dumps({"nodes": [asdict(node) for node in nodes], "warnings": doubts}, indent=2))
+        content = {"nodes": [asdict(node) for node in nodes], "warnings": doubts, "thresholds": basis}
+        say(json.dumps(content, indent=2))
     else:
         _show(result, nodes, interpreted, doubts)
+        say(f"Thresholds: {basis}")
     if html is not None:
         say(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
 
@@ -111,14 +120,29 @@ def _drafted(
     return check(model, draft), settings
 
 
-def _configured(model: Path, config: Path) -> tuple[ConversionResult, frozenset[str]]:
-    """The network as a configuration wants it, and what disagreements may rest on."""
+def _configured(model: Path, config: Path) -> tuple[ConversionResult, frozenset[str], str]:
+    """The network as a configuration wants it, what disagreements may rest on, and what its thresholds are."""
     from engine.config import load_config
     from engine.conformance.disagreements import settings_of
     from engine.convert import check_configured
+    from engine.convert.checker import is_of
+    from engine.convert.items import CALIBRATED
+    from engine.errors import PtqlabError
+    from engine.ir import load_model
 
     wanted = load_config(config).of_model(model)
-    return check_configured(wanted), settings_of(wanted)
+    parameters = wanted.model_parameters
+    file = Path(parameters.working_dir) / f"{parameters.output_model_file_prefix}_{CALIBRATED.name}_model.onnx"
+    calibrated = None
+    if file.is_file():
+        try:
+            calibrated = load_model(file)
+        except PtqlabError:  # whatever lies there, it is no model of an earlier conversion
+            calibrated = None
+    result = check_configured(wanted, calibrated)
+    same = calibrated is not None and is_of(result.models[CALIBRATED.name], calibrated)
+    basis = f"those of {file}: makertbin gave the same latency and DDR traffic" if same else EQUAL_THRESHOLDS
+    return result, settings_of(wanted), basis
 
 
 def explained(result: ConversionResult) -> tuple[Explained, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 import yaml
+from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from engine.errors import CalibrationDataError, ConfigError
-from harness.cli.digest import digest
+from engine.errors import CalibrationDataError
 from harness.cli.main import app
 from harness.datasets import open_dataset
 from harness.zoo.cards import load_card
@@ -34,10 +35,41 @@ def test_the_digest_command_keeps_comments_and_names_the_option_that_changed(own
     assert "did you mean 'mine'" in str(done.exception)
 
 
-def test_a_data_set_has_no_float_score(own: Path) -> None:
+def test_all_that_follows_from_a_retrained_network_and_changed_data(own: Path) -> None:
+    """The float score too, and what is worse is remarked on; without ``--write`` everything stays as it is."""
+    suite = write(own, {"adapter": "own_pictures:Noise", "options": {"seed": 0}}, {"name": "top1"})
+    card, network = own / "suites/zoo/tiny.yaml", own / "suites/zoo/tiny.onnx"
+    assert "float_score: 1.0000" in run("digest", str(suite), "--write")
+    text = card.read_text()
+    model = onnx.load(network)
+    for weights in model.graph.initializer:
+        weights.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weights), weights.name))
+    onnx.save(model, network)
+    shown = run("digest", str(own / "suites"))
+    assert "digest: " in shown
+    assert "nothing was written" in shown
+    assert card.read_text() == text
+    assert "zoo/tiny.yaml: written" in run("digest", "tiny", "--write")
+    assert load_card("tiny").model_path() == network
+    data = own / "datasets/mine.yaml"
+    data.write_text(data.read_text().replace("seed: 0", "seed: 3"))
+    changed = run("digest", "mine", "--write")
+    assert "determinants.options.seed: 0 → 3" in changed
+    assert "measuring the float score of tiny" in changed
+
+
+def test_a_loss_of_the_float_model_is_remarked_on(own: Path) -> None:
+    suite = write(own, {"adapter": "own_pictures:Noise"}, {"name": "top1", "labels": "float"})
+    run("digest", str(suite), "--write")
+    card = own / "suites/zoo/tiny.yaml"
+    card.write_text(card.read_text().replace("labels: float", "labels: data"))
+    assert "the float model is worse than before (top1 1.0000 → " in run("digest", str(card))
+
+
+def test_a_score_that_cannot_be_measured_is_left(own: Path) -> None:
     write(own, {"adapter": "own_pictures:Noise"}, {"name": "top1"})
-    with pytest.raises(ConfigError, match="a data set has no float score"):
-        digest("mine", score=True)
+    (own / "suites/zoo/tiny.onnx").unlink()
+    assert "WARNING: the float score of tiny is as it was: model tiny" in run("digest", "mine", "--write")
 
 
 def test_a_new_card_needs_neither_digest_nor_score_nor_splits(own: Path) -> None:
@@ -48,7 +80,7 @@ def test_a_new_card_needs_neither_digest_nor_score_nor_splits(own: Path) -> None
     ):
         content = yaml.safe_load(path.read_text())
         path.write_text(yaml.safe_dump({key: value for key, value in content.items() if key not in absent}))
-        assert "written" in CliRunner().invoke(app, ["digest", path.stem, "--write"]).output
+        assert f"{path}: written" in CliRunner().invoke(app, ["digest", path.stem, "--write"]).output
         assert set(absent) <= set(yaml.safe_load(path.read_text()))
     assert open_dataset("mine").image_format.height == 16
     card = load_card("tiny")

@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise KeyboardInterrupt
         return SimpleNamespace(failed=found["failed"])
 
-    def promote(sweep: Any, *, accept: bool, anchor: bool) -> bool:
+    def promote(sweep: Any, workdir: Path, *, accept: bool, anchor: bool) -> bool:
         found.update(accept=accept, anchor=anchor)
         return bool(found["promoted"])
 

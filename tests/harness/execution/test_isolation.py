@@ -90,7 +90,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> list[list[Reply | None]]:
     """Replies of the children that are made, in turn; without a list for one, it ends at its start."""
     given: list[list[Reply | None]] = []
     Stub.made = 0
-    monkeypatch.setattr(isolation, "Child", lambda: Stub(given.pop(0) if given else None))
+    monkeypatch.setattr(isolation, "Child", lambda code: Stub(given.pop(0) if given else None))
     return given
 
 

@@ -65,6 +65,27 @@ def test_what_changed_and_what_did_not(tmp_path: Path) -> None:
     assert [str(cause) for cause in found.shared] == ["model file: net: SHA-256 file → other"]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        ("f", "; the float model's outputs are the same"),
+        ("g", "; the float model's outputs differ"),
+        (None, ""),
+    ],
+)
+def test_without_labels_nothing_is_said_of_the_float_models_score(
+    tmp_path: Path, outputs: str | None, said: str
+) -> None:
+    """It is scored with its own answers, so that its score never moves."""
+    models = {"net": MODEL.model_copy(update={"labelled": False})}
+    origin = ORIGIN.model_copy(update={"models": models})
+    before = kept(tmp_path / "before", artefacts={Artefact.FLOAT_OUTPUTS: "f"})
+    accepted = updated_baseline(None, SUITE, [before], TrialStore(tmp_path / "before"), origin)
+    now = kept(tmp_path, artefacts={} if outputs is None else {Artefact.FLOAT_OUTPUTS: outputs})
+    found = explain(accepted, origin, [now], {SPEC.id: Verdict.REGRESSION}, TrialStore(tmp_path))
+    assert found.trials[0].headline == f"nothing recorded has changed{said}"
+
+
 def test_a_lower_float_score_points_at_preprocessing(tmp_path: Path) -> None:
     accuracy = fakes.result(SPEC).accuracy
     assert accuracy is not None

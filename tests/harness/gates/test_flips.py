@@ -44,6 +44,13 @@ def test_without_classes_the_score_is_shown_and_few_are_kept(tmp_path: Path) -> 
     assert found.classes == ()
 
 
+def test_files_are_named_below_the_folder_that_all_lie_in(tmp_path: Path) -> None:
+    files = [Path(f"/data/{index % 2}/{index}.png") for index in range(40)]
+    found = flips_of(fakes.result(fakes.spec()), accepted(tmp_path), {"per_sample": fakes.hits(39)}, None, files)
+    assert found is not None
+    assert (found.folder, [str(flip) for flip in found.images]) == ("/data", ["1/39.png: score 1.000 → 0.000"])
+
+
 def test_other_images_are_not_compared(tmp_path: Path) -> None:
     before, now = accepted(tmp_path), {"per_sample": fakes.hits(3)}
     assert flips_of(fakes.result(fakes.spec(data="other")), before, now, None) is None
