@@ -88,10 +88,11 @@ def _suite(names: Sequence[str], march: str, options: BenchOptions, extent: Exte
     from harness.bench.measure import bench_network
     from harness.bench.peers import OPENVINO, has_openvino
     from harness.bench.suite import suite
+    from harness.extras import how_to_install
 
     networks = suite(names)
     if networks and extent.peers and not has_openvino():
-        say(f"left out: {OPENVINO}: pip install 'ptqlab[bench-peers]'", err=True)
+        say(f"left out: {OPENVINO}: {how_to_install('bench-peers')}", err=True)
     reports = []
     for network in networks:
         try:

@@ -14,6 +14,7 @@ from engine.errors import CalibrationDataError, ConfigError, MissingError
 from harness import paths
 from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, sha256_of
 from harness.datasets.torchvision_import import import_torchvision
+from harness.extras import how_to_install
 from harness.strict_yaml import StrictModel
 
 
@@ -76,7 +77,7 @@ def _open(options: TorchvisionOptions, train: bool) -> Any:
     try:
         datasets = import_torchvision().datasets
     except ImportError as error:
-        raise MissingError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
+        raise MissingError(f"torchvision cannot be imported ({error}): {how_to_install('zoo')}") from error
     root = paths.external_data(options.root)
     try:
         return getattr(datasets, options.dataset)(str(root), train=train, download=False)

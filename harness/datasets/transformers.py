@@ -21,6 +21,7 @@ from pydantic import Field, FiniteFloat, PositiveInt
 from engine.errors import CalibrationDataError, MissingError
 from engine.frontend.colour import convert_colour
 from engine.terms import InputType
+from harness.extras import how_to_install
 from harness.strict_yaml import StrictModel, parse, unknown
 from harness.terms import ReadMode
 
@@ -317,4 +318,4 @@ def _require(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingError(f"{module.partition('.')[0]} is not installed: pip install 'ptqlab[images]'") from error
+        raise MissingError(f"{module.partition('.')[0]} is not installed: {how_to_install('images')}") from error

@@ -1,4 +1,7 @@
-"""Trials on a Dask cluster (extra ``dask``). Its workers need ptqlab and, at the same path, the working directory."""
+"""Trials on a Dask cluster (extra ``dask``). Its workers need ptqlab and, at the same path, the working directory.
+
+Without that path they need a store; cards and code of the user's own travel with the tasks.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
 from engine.errors import ConfigError, MissingError
+from harness.extras import how_to_install
 
 T = TypeVar("T")
 
@@ -30,7 +34,7 @@ class DaskExecutor(Executor):
         try:
             from distributed import Client
         except ImportError as error:
-            raise MissingError("--executor dask://… needs the extra: pip install 'ptqlab[dask]'") from error
+            raise MissingError(f"--executor dask://… needs more packages: {how_to_install('dask')}") from error
         try:
             self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)

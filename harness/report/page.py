@@ -31,13 +31,13 @@ from harness.report.sample_data import classes_data, worst_pictures
 from harness.report.tables import choice_text
 from harness.report.templates import template
 from harness.report.trial_rows import table_of_trials
-from harness.tracking.views import compare_link, how_to_open, table_link
+from harness.tracking.views import compare_link, how_to_open, server_of, table_link
 from harness.trials.files import TRIAL_PAGE
 from harness.trials.fragments import as_yaml
 from harness.trials.trial import RESULT_FILE, TrialResult, TrialStore
 
 TEMPLATE = "sweep.html.j2"
-SCRIPTS = ("table.js.j2", "nodes.js.j2", "charts.js.j2", "nights.js.j2")
+SCRIPTS = ("table.js.j2", "nodes.js.j2", "charts.js.j2", "nights.js.j2", "record.js.j2")
 
 NO_CHANGE = 1e-9
 """Figures of a baseline are kept with nine digits: less is no difference."""
@@ -89,6 +89,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         causes=causes_of(sweep),
         views=_views(sweep),
         record=how_to_open(sweep.summary.tracking_uri) if sweep.summary.tracking_uri else "",
+        server=server_of(sweep.summary.tracking_uri),
         compatibility=compatibility_pairs(sweep, store),
         significance=sweep.summary.suite.gates.significance,
         splits=SPLITS,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from harness.cache import content_key
 from harness.tracking.trial_run import FIRST
@@ -20,6 +21,9 @@ TAG = "mlflow.sharedViewState."
 
 LOCAL_SERVER = "http://127.0.0.1:5000"
 """Where ``mlflow ui`` serves unless told otherwise."""
+
+SERVER_VARIABLE = "PTQLAB_MLFLOW_URL"
+"""Environment variable with the address at which a browser finds the pages of the store."""
 
 _WIDE, _OTHERS = "parallel", "scatter"
 """Sections of the charts; the page shows them in the order of their names."""
@@ -109,8 +113,9 @@ def _scatter(metric: str) -> dict[str, Any]:
 
 
 def server_of(tracking_uri: str) -> str:
-    """Address of the pages of the store: its own where it is a server, else where ``mlflow ui`` serves it."""
-    return tracking_uri.rstrip("/") if tracking_uri.startswith(("http:", "https:")) else LOCAL_SERVER
+    """Address of the pages of the store: that of ``PTQLAB_MLFLOW_URL``, a server's own, else that of ``mlflow ui``."""
+    own = tracking_uri if tracking_uri.startswith(("http:", "https:")) else LOCAL_SERVER
+    return (os.environ.get(SERVER_VARIABLE) or own).rstrip("/")
 
 
 def compare_link(tracking_uri: str, experiment: str, model: str) -> str:
@@ -128,4 +133,6 @@ def how_to_open(tracking_uri: str) -> str:
     """How to open the record: the server's address, or the command that serves the store."""
     if tracking_uri.startswith(("http:", "https:")):
         return tracking_uri
-    return f"mlflow ui --backend-store-uri {tracking_uri}"
+    place = urlsplit(server_of(tracking_uri))
+    port = "" if place.port in (None, urlsplit(LOCAL_SERVER).port) else f" --port {place.port}"
+    return f"mlflow ui --backend-store-uri {tracking_uri}{port}"

@@ -20,6 +20,7 @@ from engine.ir import write_atomically
 from harness import paths
 from harness.cache import content_key
 from harness.datasets.torchvision_import import import_torchvision
+from harness.extras import how_to_install
 from harness.strict_yaml import StrictModel
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def package_model(source: PackageSource) -> Path:
         try:
             from efficientnet_lite_pytorch import EfficientNet
         except ImportError as error:
-            raise MissingError(f"{name}: pip install 'ptqlab[packages]'") from error
+            raise MissingError(f"{name}: {how_to_install('packages')}") from error
         network: nn.Module = EfficientNet.from_name(name)
         return _with_weights(network, file)
 
@@ -114,7 +115,7 @@ def torchvision_model(source: TorchvisionSource) -> Path:
 
             models = import_torchvision().models
         except ImportError as error:
-            raise MissingError(f"torchvision cannot be imported ({error}): pip install 'ptqlab[zoo]'") from error
+            raise MissingError(f"torchvision cannot be imported ({error}): {how_to_install('zoo')}") from error
         if source.architecture not in models.list_models():
             raise ModelError(f"torchvision has no architecture {source.architecture!r}; see torchvision.models")
         with torch.random.fork_rng():
@@ -155,7 +156,7 @@ def _package_file(source: PackageSource) -> Path:
     except metadata.PackageNotFoundError as error:
         raise MissingError(
             f"package {source.distribution} is not installed: pip install {source.distribution}, "
-            "or pip install 'ptqlab[packages]' for all that bundled cards use"
+            f"or {how_to_install('packages')} for all that bundled cards use"
         ) from error
     for file in files:
         if file.as_posix() == source.file:

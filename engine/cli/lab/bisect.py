@@ -214,9 +214,29 @@ def _show(found: Bisection, as_json: bool) -> None:
         task = f"{pair.metric_before:15.4f}{pair.metric:9.4f}" if with_task else ""
         say(f"{row}{task}  {text}")
     if bad is None:
-        say("every stage is within its bound")
+        say(f"every stage is within its bound{_next_step(found)}")
     else:
         say(f"first bad stage: {bad.after}, node {bad.node}: {bad.finding} (bound: {bad.bound})")
+
+
+def _next_step(found: Bisection) -> str:
+    """Where most accuracy is lost although no bound says that it is too much, and what to do about it."""
+    after = {pair.after: pair for pair in found.pairs if pair.after in _WITH_NOISE}
+    worst = min(after.values(), key=lambda pair: pair.sqnr, default=None)
+    if worst is None or worst.sqnr >= GOOD_SQNR:
+        return ""
+    return (
+        f", but outputs have no bound, and {worst.after} loses most: SQNR {worst.sqnr:.1f} dB, cosine {worst.cosine:.6f}. "
+        f"If that is too little, ask for more (--bound {worst.after}:sqnr={GOOD_SQNR:g}), find the nodes that lose it "
+        "(hmct-debugger runall on the calibrated model), or let ptqlab tune choose int16 nodes"
+    )
+
+
+_WITH_NOISE = ("calibrated", "quantized")
+"""Stages that quantise."""
+
+GOOD_SQNR = 30.0
+"""Decibels below which a next step is given: three percent of noise in the outputs."""
 
 
 def _show_errors(material: Material, as_json: bool) -> None:

@@ -56,7 +56,7 @@ def test_networks_that_a_march_cannot_run_are_left_out_and_said(
     reports = _suite(["unet", "resnet_18"], "bayes", BenchOptions(), measure.Extent())
     assert [report.model for report in reports] == ["resnet_18"]
     assert capsys.readouterr().err == (
-        "left out: int8 OpenVINO: pip install 'ptqlab[bench-peers]'\nleft out: unet: not here\n"
+        "left out: int8 OpenVINO: pip install 'openvino>=2025.0'\nleft out: unet: not here\n"
     )
     assert _suite(["mnist_lenet"], "bayes", BenchOptions(), measure.Extent()) == []
     assert capsys.readouterr().err == ""

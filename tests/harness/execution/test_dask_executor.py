@@ -71,7 +71,7 @@ def test_no_cluster_or_no_workers(address: str, words: str) -> None:
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingError, match=r"pip install 'ptqlab\[dask\]'"):
+    with pytest.raises(MissingError, match=r"needs more packages: pip install 'distributed"):
         DaskExecutor("host:1")
 
 

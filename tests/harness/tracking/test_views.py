@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from harness.tracking.views import compare_link, how_to_open, table_link, view_key, view_tag
 
 
@@ -16,6 +18,13 @@ def test_links_lead_to_the_server_or_to_where_mlflow_ui_serves() -> None:
     assert compare_link("https://lab/", "7", "net").startswith("https://lab/#/experiments/7/runs?viewStateShareKey=")
     assert table_link("sqlite:///x", "7").startswith("http://127.0.0.1:5000/#/experiments/7/runs?viewStateShareKey=")
     assert view_key("net") in compare_link("sqlite:///x", "7", "net")
+
+
+def test_the_address_of_the_pages_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links and the command that serves the store agree on it."""
+    monkeypatch.setenv("PTQLAB_MLFLOW_URL", "http://127.0.0.1:5001/")
+    assert table_link("sqlite:///x", "7").startswith("http://127.0.0.1:5001/#/experiments/7/runs")
+    assert how_to_open("sqlite:///x") == "mlflow ui --backend-store-uri sqlite:///x --port 5001"
 
 
 def test_a_view_that_is_there_is_not_written_again() -> None:
