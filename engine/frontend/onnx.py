@@ -105,10 +105,9 @@ def to_source(
     For the rest see :func:`load_onnx`.
     """
     _inline_functions(model, path)
-    model = at_supported_versions(model, path, input_shapes)
     take_out_calibration(model)
     take_out_preprocessing(model)
-    model = without_quantization(model)
+    model = at_supported_versions(without_quantization(model), path, input_shapes)
     check_domains(model, path)
     take_initializers_out(model)
     fix_settings(model, fixed or {}, input_shapes or {}, path)
@@ -166,6 +165,8 @@ def check_domains(model: ir.Model, path: Path) -> None:
             allowed = (
                 "a conversion wrote this model; give the float model that it was made from"
                 if domain == HORIZON_DOMAIN
+                else "integer operators of ONNX Runtime; quantise with quant_format=QuantFormat.QDQ instead"
+                if node.op_type.startswith(("QLinear", "QGemm", "DynamicQuantize"))
                 else "allowed are ai.onnx and, outside of subgraphs, custom operators that are registered (custom_op)"
             )
             raise UnsupportedError(

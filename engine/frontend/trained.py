@@ -7,6 +7,7 @@ PyTorch and TensorFlow export such models; the original refuses them, here ``cal
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from engine.errors import UnsupportedError
 from engine.frontend.prepared import INT8, remember
 from engine.ir import UNSIGNED, attribute, constant_of
+
+logger = logging.getLogger(__name__)
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 _CHANNELS = 1
@@ -116,7 +119,8 @@ def why_not_trained(model: ir.Model, load: bool) -> str | None:
 def take_out_quantization(model: ir.Model) -> None:
     """Remove pairs of ``QuantizeLinear`` and ``DequantizeLinear`` of ``model``, in place, and remember their scales.
 
-    Outputs of the model keep their names.
+    Outputs of the model keep their names. Inputs and outputs that are integers, as in files made from TensorFlow
+    Lite's, become the floats that these stand for.
 
     Raises:
         UnsupportedError: a scale is no constant, or the BPU has no such integers; names the node.
@@ -148,7 +152,24 @@ def take_out_quantization(model: ir.Model) -> None:
             given[name] = values
             types |= {name: kind} if kind != INT8 else {}
             model.graph.remove(node, safe=True)
+        elif source.is_graph_input():
+            grid = _grid(node, None if source.dtype is None else source.dtype.numpy())
+            given[str(source.name)], kind = grid.threshold(node)
+            types |= {str(source.name): kind} if kind != INT8 else {}
+            source.type = ir.TensorType(ir.DataType.FLOAT)
+            result.replace_all_uses_with(source, replace_graph_outputs=True)
+            model.graph.remove(node, safe=True)
+            logger.info("input %s holds integers in the file; here it is what they stand for, floats", source.name)
     for node in [node for node in model.graph if node.op_type == QUANTIZE]:
+        integers, floats = node.outputs[0], node.inputs[0]
+        if integers.is_graph_output() and not integers.uses() and floats is not None and not floats.is_graph_input():
+            given[str(integers.name)], kind = _grid(node, None).threshold(node)
+            types |= {str(integers.name): kind} if kind != INT8 else {}
+            if not floats.is_graph_output():
+                floats.name = integers.name
+            floats.type = ir.TensorType(ir.DataType.FLOAT)
+            integers.replace_all_uses_with(floats, replace_graph_outputs=True)
+            logger.info("output %s holds integers in the file; here it is what they stand for, floats", floats.name)
         if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
             model.graph.remove(node, safe=True)
     remember(model, given, types)
@@ -158,6 +179,8 @@ def _pass_by(node: ir.Node, source: ir.Value, result: ir.Value) -> str:
     """Let all readers of ``result`` read ``source``; the name of the tensor, which is an output's where it is one."""
     is_output = result.is_graph_output() and source.producer() is not None and not source.is_graph_output()
     name = str(result.name if is_output else source.name)
+    if source.type is None:  # within a file types are optional, of an output they are not
+        source.type, source.shape = ir.TensorType(ir.DataType.FLOAT), result.shape
     result.replace_all_uses_with(source, replace_graph_outputs=True)
     source.name = name
     return name

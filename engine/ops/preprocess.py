@@ -67,10 +67,14 @@ def as_convolution(attributes: Attributes) -> Attributes:
 
 
 class PreprocessRule(FloatRule):
-    """HzPreprocess; always the first node behind an image input."""
+    """HzPreprocess; always the first node behind an image input.
+
+    Pixels stay int8 where all nodes are asked for int16 (docs/evidence/field.md, ``int16flip``).
+    """
 
     op_types = ("HzPreprocess",)
     int32_output = True
+    int16_inputs = False
 
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 0}

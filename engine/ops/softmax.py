@@ -16,6 +16,9 @@ from engine.ops.core.reasons import Code, Reason, because
 if TYPE_CHECKING:
     from engine.march import March
 
+COMPOSITE = "HzSoftmax"
+"""What the optimiser makes of a Softmax over the last axis between two ``Transpose`` that swap it with the channels."""
+
 AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 """First opset whose reduction takes its axes as an input."""
 
@@ -23,14 +26,18 @@ AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 class SoftmaxRule(FloatRule):
     """Softmax over the last axis as ReduceMax, Sub, Exp, ReduceSum, Reciprocal, Mul.
 
-    Source: reference/operators.md, Placement.
+    So is one over the channels that two ``Transpose`` stand around (``HzSoftmax``): over axis 1, without them (the
+    original's answers for ``dfl_conv`` and ``softargmin``, docs/evidence/field.md). Source: reference/operators.md,
+    Placement.
     """
 
-    op_types = ("Softmax",)
+    op_types = ("Softmax", COMPOSITE)
     on_request = True
 
     def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
         axis, rank = softmax_axis(node), len(shape_of(given(node, 0)))
+        if node.op_type == COMPOSITE:
+            return None
         return None if axis == rank - 1 else because(Code.LAST_AXIS, op_type="Softmax", axis=axis)
 
     def decompose(self, node: ir.Node, wide: bool = False) -> Sequence[ir.Node]:
@@ -41,8 +48,9 @@ class SoftmaxRule(FloatRule):
         """
         x, result = given(node, 0), node.outputs[0]
         shape = shape_of(x)
-        reduced = (*shape[:-1], 1)
-        parts = _Parts(node, x)
+        axis = softmax_axis(node)
+        reduced = tuple(1 if index == axis else size for index, size in enumerate(shape))
+        parts = _Parts(node, x, axis)
         largest = parts.reduce("ReduceMax", "max", x, reduced, {MARK_QTYPE: "none"})
         shifted = parts.add("Sub", "sub", [x, largest], shape)
         powers = parts.add("Exp", "exp", [shifted], shape, {MARK_FIXED: "1.0"})
@@ -69,8 +77,9 @@ def _opset(node: ir.Node) -> int:
 class _Parts:
     """Collects the nodes of one decomposition."""
 
-    def __init__(self, node: ir.Node, x: ir.Value) -> None:
+    def __init__(self, node: ir.Node, x: ir.Value, axis: int) -> None:
         self.nodes: list[ir.Node] = []
+        self._axis = axis
         self._node = node
         self._type = x.type
         self._opset = _opset(node)
@@ -103,8 +112,8 @@ class _Parts:
     def reduce(
         self, op_type: str, part: str, x: ir.Value, shape: Sequence[int], marks: dict[str, str] | None = None
     ) -> ir.Value:
-        """A reduction over the last axis; newer operator sets take the axis as an input."""
-        axis = len(shape) - 1
+        """A reduction over the axis; newer operator sets take it as an input."""
+        axis = self._axis
         if self._opset < AXES_AS_INPUT[op_type]:
             return self.add(op_type, part, [x], shape, marks, attributes={"axes": [axis]})
         tensor = ir.tensor([axis], dtype=ir.DataType.INT64)

@@ -31,6 +31,7 @@ def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tu
         for node, value in ((value.producer(), value) for value in model.graph.outputs):
             if node is not None:
                 requests.setdefault(value, {})[str(node.name), "set_model_output_int16"] = None
+    refusals |= dict.fromkeys(_requantized(requests))
     direct = frozenset(requests)
     narrow = _requests(model, march, options, INT8)
     tails = _int16_tails(model, march, options.output_type) if options.output_type != INT8 else set()
@@ -97,6 +98,36 @@ def _stay_in_int32(
         reason = "only CPU nodes read its result, which stays int32"
         found += [Refusal(name, request, reason) for name, request in requests.pop(result, ())]
     return found
+
+
+def _requantized(requests: dict[ir.Value, dict[tuple[str, str], None]]) -> list[Refusal]:
+    """Take out of ``requests`` those of nodes without int16 whose tensor is requantised there: others may have it.
+
+    The original keeps all but a Resize in int16 where all of an upsampling branch are asked for it, that one too
+    (``int16_concat``, docs/evidence/field.md).
+    """
+    found = []
+    for value, askers in list(requests.items()):
+        producer = value.producer()
+        sides = [(usage.node, f"input{usage.idx}") for usage in value.uses()]
+        sides += [] if producer is None else [(producer, "output")]
+        for node, where in sides:
+            rule = rule_for(node)
+            if rule is None or (node.name, _request_of(where)) not in askers:
+                continue
+            requantized = rule.requantized_to_int16 if where == "output" else rule.requantized_from_int16
+            if requantized and len(askers) > 1:
+                del askers[str(node.name), _request_of(where)]
+                reason = f"{_lacking(node, where)}, it will be set back to int8"
+                found.append(Refusal(str(node.name), _request_of(where), reason))
+        if not askers:
+            del requests[value]
+    return found
+
+
+def _request_of(where: str) -> str:
+    """How a request for int16 at the side ``where`` of a node is named."""
+    return "OutputType: int16" if where == "output" else f"InputType{where.removeprefix('input')}: int16"
 
 
 def _is_moved_to_output(value: ir.Value) -> bool:
@@ -277,5 +308,9 @@ def _no_int16(value: ir.Value, askers: Set[str], *, is_asked: bool) -> str | Non
         if where != "output" and rule.requantized_from_int16 and not is_asked:
             continue
         if not (rule.int16_outputs if where == "output" else rule.int16_inputs):
-            return f"The {where} of Node(name:{node.name}, type:{node.op_type}) does not support data type: int16"
+            return _lacking(node, where)
     return None
+
+
+def _lacking(node: ir.Node, where: str) -> str:
+    return f"The {where} of Node(name:{node.name}, type:{node.op_type}) does not support data type: int16"

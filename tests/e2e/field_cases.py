@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parent / "field"
 SAMPLES = 4
 
 
-def prepare(tmp_path: Path, network: str, *, low: float = -2.0, high: float = 2.0, **parameters: Any) -> Path:
+def prepare(tmp_path: Path, network: str | Path, *, low: float = -2.0, high: float = 2.0, **parameters: Any) -> Path:
     """The YAML file of a conversion of ``network``, whose calibration data are uniform, seed 0.
 
     Args:
@@ -69,7 +69,7 @@ def prepare(tmp_path: Path, network: str, *, low: float = -2.0, high: float = 2.
     return path
 
 
-def converted(tmp_path: Path, network: str, **options: Any) -> ConversionResult:
+def converted(tmp_path: Path, network: str | Path, **options: Any) -> ConversionResult:
     """The conversion of ``network``; options are those of :func:`prepare`."""
     return convert(load_config(prepare(tmp_path, network, **options)))
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from engine.simulate import Session
 from tests.e2e.field_cases import converted, on_cpu, worst_cosine, worst_error
+from tests.engine.frontend.networks import network
 
 
 @pytest.mark.parametrize("network", ["last_relusqrt.onnx", "relu_sqrt.onnx"])
@@ -47,3 +51,154 @@ def test_other_versions_are_converted(tmp_path: Path, network: str, caplog: pyte
     assert worst_cosine(result) > 0.999
     refused = {"opset_8": "opset version of the model is 8", "opset_22": "opset version of the model is 22"}
     assert refused.get(network, "of the model is") in caplog.text, "the original refuses the file that the user has"
+
+
+@pytest.mark.parametrize("network", ["dfl_conv", "softargmin", "last"])
+def test_a_softmax_between_transposes_runs_on_the_bpu(tmp_path: Path, network: str) -> None:
+    """As torch 1.12 writes ``softmax(dim=1)``: the original makes six BPU nodes of it, without the transposes."""
+    request = {"sm": {"ON": "BPU"}}
+    result = converted(tmp_path, f"softmax_{network}.onnx", model__node_info=request)
+    assert not on_cpu(result)
+    parts = [row.type for row in result.nodes if row.node.startswith("sm_")]
+    assert parts == [
+        "HzQuantizedReduceMax",
+        "HzSElementwiseSub",
+        "HzLut",
+        "HzSQuantizedReduceSum",
+        "HzLut",
+        "HzSElementwiseMul",
+    ]
+    assert worst_cosine(result) > 0.999
+
+
+@pytest.mark.parametrize("network", ["inner", "out", "out_vi"])
+def test_pairs_around_outputs_are_taken_out(tmp_path: Path, network: str) -> None:
+    """As ONNX Runtime's ``quantize_static`` writes them: no ``value_info``, a pair at the output."""
+    load = {"calibration__calibration_type": "load", "low": -0.5, "high": 0.5}
+    result = converted(tmp_path, f"qdq_{network}.onnx", **load)
+    assert worst_cosine(result) > 0.999
+    assert [value.name for value in result.models["quantized"].graph.outputs] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("int8", {}),
+        ("int8", {"per_channel": True}),
+        ("int8", {"extra_options": {"DedicatedQDQPair": True, "AddQDQPairToWeight": True}}),
+        ("int16", {}),
+    ],
+)
+def test_what_onnx_runtime_quantised_is_taken(tmp_path: Path, kind: str, options: dict[str, Any]) -> None:
+    """Pairs around every operator, at the input and both outputs; int16 comes at opset 21."""
+    quantised = quantised_by_onnx_runtime(tmp_path, kind, options)
+    result = converted(tmp_path, quantised, low=-1.0, high=1.0, calibration__calibration_type="load")
+    assert worst_cosine(result) > 0.999
+
+
+def test_integer_inputs_and_outputs_become_floats(tmp_path: Path) -> None:
+    """As files made from TensorFlow Lite's have them."""
+    path = quantised_by_onnx_runtime(tmp_path, "int8", {})
+    model = onnx.load(path)
+    quantizer = next(node for node in model.graph.node if node.input[:1] == ["x"])
+    dequantizer = next(node for node in model.graph.node if node.output[:1] == ["up"])
+    model.graph.node.remove(quantizer)
+    model.graph.node.remove(dequantizer)
+    for value, name in ((model.graph.input[0], quantizer.output[0]), (model.graph.output[1], dequantizer.input[0])):
+        value.name, value.type.tensor_type.elem_type = name, onnx.TensorProto.INT8
+    onnx.save(model, tmp_path / "integers.onnx")
+    load = {"calibration__calibration_type": "load", "low": -1.0, "high": 1.0}
+    result = converted(tmp_path, tmp_path / "integers.onnx", **load)
+    assert worst_cosine(result) > 0.999
+    assert [value.dtype.name for value in result.models["original_float"].graph.outputs] == ["FLOAT", "FLOAT"]
+
+
+def quantised_by_onnx_runtime(folder: Path, kind: str, options: dict[str, Any]) -> Path:
+    """A network with a residual, a Concat, a Swish, a Resize at one output and a classifier at the other."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "w1": rng.normal(size=(8, 3, 3, 3)) * 0.3,
+        "w2": rng.normal(size=(8, 8, 3, 3)) * 0.3,
+        "w3": rng.normal(size=(16, 10)) * 0.3,
+        "b1": rng.normal(size=8) * 0.3,
+        "scales": np.array([1, 1, 2, 2]),
+    }
+    node = onnx.helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["c1"], "c1", pads=[1, 1, 1, 1]),
+        node("Relu", ["c1"], ["r1"], "r1"),
+        node("MaxPool", ["r1"], ["p1"], "p1", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["p1", "w2"], ["c2"], "c2", pads=[1, 1, 1, 1]),
+        node("Add", ["c2", "p1"], ["sum"], "sum"),
+        node("Concat", ["sum", "p1"], ["cat"], "cat", axis=1),
+        node("Sigmoid", ["cat"], ["gate"], "gate"),
+        node("Mul", ["cat", "gate"], ["swish"], "swish"),
+        node("GlobalAveragePool", ["swish"], ["mean"], "mean"),
+        node("Flatten", ["mean"], ["flat"], "flat"),
+        node("Gemm", ["flat", "w3"], ["scores"], "scores"),
+        node("Resize", ["swish", "", "scales"], ["up"], "up", mode="nearest"),
+    ]
+    arrays = {name: array.astype(np.float32) for name, array in constants.items()}
+    model = network(nodes, {"x": [1, 3, 16, 16]}, ["scores", "up"], arrays)
+    for value, shape in zip(model.graph.output, ([1, 10], [1, 16, 16, 16]), strict=True):
+        value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, onnx.TensorProto.FLOAT, shape))
+    onnx.save(model, folder / "float.onnx")
+
+    class Samples(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = [rng.uniform(-1, 1, (1, 3, 16, 16)).astype(np.float32) for _ in range(4)]
+
+        def get_next(self) -> dict[str, Any] | None:
+            return {"x": self.left.pop()} if self.left else None
+
+    extra = {"ActivationSymmetric": True, "WeightSymmetric": True, **options.get("extra_options", {})}
+    types = {"int8": QuantType.QInt8, "int16": QuantType.QInt16}
+    quantize_static(
+        folder / "float.onnx",
+        folder / "quantised.onnx",
+        Samples(),
+        quant_format=QuantFormat.QDQ,
+        activation_type=types[kind],
+        weight_type=QuantType.QInt8,
+        extra_options={**extra, "UseQDQContribOps": False},
+        per_channel=options.get("per_channel", False),
+    )
+    return folder / "quantised.onnx"
+
+
+@pytest.mark.parametrize("asked", ["all", "with_up", "without_up"])
+def test_int16_passes_a_resize_that_has_none(tmp_path: Path, asked: str) -> None:
+    """The original keeps pool, convolutions and Concat in int16 beside the Resize, whether that is asked for or not."""
+    int16 = {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}
+    names = ["c0", "pool", "c1", "cat", "c2", *(["up"] if asked == "with_up" else [])]
+    options = (
+        {"calibration__optimization": "set_all_nodes_int16"}
+        if asked == "all"
+        else {"model__node_info": dict.fromkeys(names, int16)}
+    )
+    result = converted(tmp_path, "int16_concat.onnx", **options)
+    types = {row.node: row.data_type for row in result.nodes}
+    assert {types.pop(name) for name in ("c0", "pool", "c1", "cat", "c2")} == {"int16"}
+    assert types["up"] == "int8"
+    assert worst_cosine(result) > 0.9999
+    if asked != "without_up":
+        assert ("up", "InputType0: int16") in {(refusal.node, refusal.request) for refusal in result.refusals}
+
+
+def test_pixels_stay_int8_where_all_nodes_are_int16(tmp_path: Path) -> None:
+    """The original's answer: preprocessing reads int8, with a warning, and gives int16."""
+    result = converted(
+        tmp_path,
+        "int16_concat.onnx",
+        low=0.0,
+        high=255.0,
+        input__input_type_rt="rgb",
+        input__input_type_train="rgb",
+        input__norm_type="data_scale",
+        input__scale_value=1 / 255,
+        calibration__optimization="set_all_nodes_int16",
+    )
+    types = {row.node: row.data_type for row in result.nodes}
+    assert types["HZ_PREPROCESS_FOR_x"] == "int8"
+    assert types["c0"] == "int16"
+    assert "HZ_PREPROCESS_FOR_x" in {refusal.node for refusal in result.refusals}
