@@ -15,6 +15,8 @@ from typing import Any
 import onnx_ir as ir
 from pydantic import BaseModel
 
+from engine.calibrate import CalibrationData
+from engine.calibrate.forward.compare import Distance
 from engine.compile import CompiledModel
 from engine.config import CalibrationParameters, Config
 from engine.convert.items import (
@@ -32,7 +34,7 @@ from engine.convert.items import (
 )
 from engine.convert.original import OriginalTool, original_tool, tell_refusals
 from engine.convert.pipeline import conversion
-from engine.convert.runner import Hooks, Item
+from engine.convert.runner import Hooks, Item, Run
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.convert.unmeasured import mark_unmeasured
@@ -158,6 +160,8 @@ def convert(config: Config, original: OriginalTool | None = None, strict: bool =
         with work.phase(Phase.COMPARE, "compare the calibrated and the quantized with the float model"):
             _ = run[COMPARISON], run[INTEGER_DISTANCES]
     comparison, integers = run[COMPARISON], run[INTEGER_DISTANCES]
+    if data is not None:
+        log_broken_outputs(integers, run, data)
     nodes = node_rows(compiled, calibrated, cosines(run[OPTIMIZED], comparison))
     work.write_compiled(compiled)  # last of the models: where it is, everything went well
     work.write(quant_info(compiled, calibrated, nodes), "quant_info", QUANT_INFO_SUFFIX)
@@ -201,6 +205,34 @@ def log_ends(source: ir.Model) -> None:
     for kind, infos in (("Input", describe(graph_inputs(source))), ("Output", describe(source.graph.outputs))):
         for info in infos:
             logger.info("%s %s", kind, info)
+
+
+def log_broken_outputs(distances: Mapping[str, Distance], run: Run, data: CalibrationData) -> None:
+    """Warn of outputs that no longer say what the float model's do, and name the node where that begins."""
+    from engine.evaluate.health import FLOOR_SQNR, IntegerDistance, broken
+
+    found = {name: said for name, distance in distances.items() if (said := broken(distance))}
+    if not found:
+        return
+    from engine.debug.bisection.breaks import first_break
+
+    where = first_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], data.read(0, 1), FLOOR_SQNR)
+    for name, said in found.items():
+        logger.warning("Output %s of the integer model is broken: %s.", name, "; ".join(said))
+    if where is not None:
+        logger.warning(
+            "It breaks at node %s (%s): the SQNR of its result is %.1f dB, that of what it reads %.1f dB. Give it int16"
+            " or the CPU in node_info, or see ptqlab bisect and hmct-debugger.",
+            where.node,
+            where.op_type,
+            where.sqnr,
+            where.before,
+        )
+    if any(isinstance(distances[name], IntegerDistance) and distances[name].lost for name in found):
+        logger.warning(
+            "Numbers of different size share one scale, such as boxes and scores behind a Concat: end the network in "
+            "front of it (output_nodes), so that each has its own output."
+        )
 
 
 def log_idle_options(wanted: CalibrationParameters, calibrated: ir.Model) -> None:

@@ -14,6 +14,7 @@ from engine.calibrate import CalibrationData, FloatSession, Kernels
 from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.forward.compare import Distance, cosine, distance
 from engine.calibrate.statistics.outputs import FloatOutputs
+from engine.evaluate.health import HealthMeter, IntegerDistance
 from engine.simulate import Session, TensorInfo
 
 Array = NDArray[Any]
@@ -97,7 +98,7 @@ def integer_distances(
     known: FloatOutputs,
     *,
     threads: int | None = None,
-) -> dict[str, Distance]:
+) -> dict[str, IntegerDistance]:
     """Distance of the integer model's outputs from the float model's, by output.
 
     Args:
@@ -108,10 +109,12 @@ def integer_distances(
         threads: CPU threads; None for all.
 
     Returns:
-        Means over the samples of cosine, L1 and L2, and the largest Chebyshev distance.
+        Means over the samples of cosine, L1 and L2, the largest Chebyshev distance, and what
+        :class:`~engine.evaluate.health.IntegerDistance` adds.
     """
     exact, integer = None, Session(quantized, threads=threads)
     found: dict[str, list[Distance]] = {info.name: [] for info in integer.outputs}
+    meters = {name: HealthMeter() for name in found}
     for index in range(len(data)):
         feed = data.read(index, index + 1)
         expected = known.of(index)
@@ -121,12 +124,17 @@ def integer_distances(
         actual = integer.run(as_integers(feed, integer.inputs))
         for name, distances in found.items():
             distances.append(distance(actual[name], expected[name]))
+            meters[name].add(actual[name], expected[name])
     return {
-        name: Distance(
+        name: IntegerDistance(
             cosine=float(np.mean([each.cosine for each in distances])),
             l1=float(np.mean([each.l1 for each in distances])),
             l2=float(np.mean([each.l2 for each in distances])),
             chebyshev=max(each.chebyshev for each in distances),
+            sqnr=meters[name].sqnr,
+            saturated=meters[name].saturated,
+            dead=meters[name].dead()[0],
+            lost=meters[name].dead()[1],
         )
         for name, distances in found.items()
     }

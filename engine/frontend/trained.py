@@ -161,15 +161,15 @@ def take_out_quantization(model: ir.Model) -> None:
             model.graph.remove(node, safe=True)
             logger.info("input %s holds integers in the file; here it is what they stand for, floats", source.name)
     for node in [node for node in model.graph if node.op_type == QUANTIZE]:
-        integers, floats = node.outputs[0], node.inputs[0]
-        if integers.is_graph_output() and not integers.uses() and floats is not None and not floats.is_graph_input():
-            given[str(integers.name)], kind = _grid(node, None).threshold(node)
-            types |= {str(integers.name): kind} if kind != INT8 else {}
-            if not floats.is_graph_output():
-                floats.name = integers.name
-            floats.type = ir.TensorType(ir.DataType.FLOAT)
-            integers.replace_all_uses_with(floats, replace_graph_outputs=True)
-            logger.info("output %s holds integers in the file; here it is what they stand for, floats", floats.name)
+        written, read = node.outputs[0], node.inputs[0]
+        if written.is_graph_output() and not written.uses() and read is not None and not read.is_graph_input():
+            given[str(written.name)], kind = _grid(node, None).threshold(node)
+            types |= {str(written.name): kind} if kind != INT8 else {}
+            if not read.is_graph_output():
+                read.name = written.name
+            read.type = ir.TensorType(ir.DataType.FLOAT)
+            written.replace_all_uses_with(read, replace_graph_outputs=True)
+            logger.info("output %s holds integers in the file; here it is what they stand for, floats", read.name)
         if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
             model.graph.remove(node, safe=True)
     remember(model, given, types)

@@ -202,3 +202,18 @@ def test_pixels_stay_int8_where_all_nodes_are_int16(tmp_path: Path) -> None:
     assert types["HZ_PREPROCESS_FOR_x"] == "int8"
     assert types["c0"] == "int16"
     assert "HZ_PREPROCESS_FOR_x" in {refusal.node for refusal in result.refusals}
+
+
+def test_scores_that_boxes_hide_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The cosine of the joined output is that of the boxes, 0.9999, while every score is 0."""
+    options = {"calibration__optimization": "set_model_output_int8"}
+    result = converted(tmp_path, "boxes_and_scores.onnx", **options)
+    assert worst_cosine(result) > 0.999
+    assert "8 of 12 slices of axis 1 (4 to 11) are constant (0) in the integer model" in caplog.text
+    assert "It breaks at node sigmoid (Sigmoid)" in caplog.text
+    assert "end the network in front of it (output_nodes)" in caplog.text
+    caplog.clear()
+    other = tmp_path / "whole"
+    other.mkdir()
+    converted(other, "boxes_and_scores.onnx")
+    assert "is broken" not in caplog.text

@@ -20,7 +20,6 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError
 from engine.frontend.colour import calibration_input
@@ -36,9 +35,6 @@ Shape = tuple[int, ...]
 
 RAW_TYPES: Mapping[str, type[np.generic]] = {"float32": np.float32, "uint8": np.uint8}
 """``cal_data_type``: what raw binary files hold."""
-
-ADVISED_SAMPLES = 20
-"""Fewer calibration samples than this raise a warning."""
 
 FLOAT_SUFFIX = "_f32"
 """Folders of images whose name ends so hold float32 where ``cal_data_type`` does not say otherwise."""
@@ -153,10 +149,19 @@ class InputFolder:
         """Sample ``index`` in the type of its file, in ``shape``."""
         file = self.files[index]
         if self.images:
-            return _read_image(file, self.spec, self.shape)
+            return image_pixels(file, self.spec, self.shape)
         if file.suffix.lower() == ".npy":
             return shaped(_read_npy(file), self.shape, file)
-        return _read_raw(file, self.raw_type, self.shape)
+        return _read_raw(file, self.raw_type, self.shape, self.spec)
+
+    def check_image(self, index: int) -> None:
+        """Read the head of an image file.
+
+        Raises:
+            CalibrationDataError: it is none.
+        """
+        with _opened(self.files[index]):
+            pass
 
 
 class FolderData(CalibrationData):
@@ -197,25 +202,10 @@ class FolderData(CalibrationData):
                 sha.update(f"{file.suffix} {_md5(file)}\n".encode(errors="surrogateescape"))
         return sha.hexdigest()
 
-    def doubts(self) -> Iterator[str]:
-        """What is legal and hardly meant: too few samples, files that hold NaN, infinity or nothing but zeros.
-
-        Reads every file once; of images (``preprocess_on``) the head alone.
-
-        Raises:
-            CalibrationDataError: a file cannot be read as the input that it is for.
-        """
-        if len(self) < ADVISED_SAMPLES:
-            counted = "1 calibration sample is" if len(self) == 1 else f"{len(self)} calibration samples are"
-            yield f"{counted} few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
-        for folder in self._folders:
-            for file in folder.files if folder.images else ():
-                with _opened(file):
-                    pass
-            for index in range(0 if folder.images else len(folder.files)):
-                problem = _doubt(folder.read(index) if folder.dtype.kind == "f" else folder.feed(index))
-                if problem is not None:
-                    yield f"{folder.files[index]}: {problem}"
+    @property
+    def folders(self) -> tuple[InputFolder, ...]:
+        """One per input."""
+        return self._folders
 
     def first_files(self) -> dict[str, str]:
         """The first file of every input and its MD5 sum, as the log of a conversion shows them."""
@@ -322,7 +312,7 @@ def _list_files(folder: Path) -> tuple[Path, ...]:
     return files
 
 
-def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
+def _read_raw(file: Path, raw_type: str, shape: Shape, spec: InputSpec) -> Array:
     dtype = np.dtype(RAW_TYPES[raw_type])
     wanted = prod(shape) * dtype.itemsize
     try:
@@ -336,6 +326,12 @@ def _read_raw(file: Path, raw_type: str, shape: Shape) -> Array:
             raise CalibrationDataError(
                 f"{file}: is an image; calibration samples are raw binary or .npy files of shape {shape} unless "
                 "preprocess_on is True"
+            )
+        if spec.is_image and size == prod(shape) // 2:
+            raise CalibrationDataError(
+                f"{file}: has the {size} bytes of an NV12 image, but calibration data have the format that the network "
+                f"was trained on (input_type_train {spec.type_train.value}), whatever input_type_rt is: write "
+                f"{prod(shape)} values of shape {shape}"
             )
         values, rest = divmod(size, dtype.itemsize)
         raise CalibrationDataError(
@@ -371,8 +367,12 @@ def _without_ones(shape: Shape) -> Shape:
     return tuple(dim for dim in shape if dim != 1)
 
 
-def _read_image(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
-    """An image file, resized to the input, in ``type_train`` and ``layout_train``, shape ``shape``."""
+def image_pixels(file: Path, spec: InputSpec, shape: Shape) -> NDArray[np.uint8]:
+    """An image file, resized to the input, in ``type_train`` and ``layout_train``, shape ``shape``.
+
+    Raises:
+        CalibrationDataError: it is no image.
+    """
     nchw = spec.layout_train is Layout.NCHW
     height, width = shape[2:4] if nchw else shape[1:3]
     mode = {InputType.GRAY: "L", InputType.YUV444: "YCbCr"}.get(spec.type_train, "RGB")
@@ -422,16 +422,6 @@ def _opened(file: Path) -> Iterator[Image]:
             yield image
     except ValueError as error:
         raise CalibrationDataError(f"{file}: {error}; preprocess_on expects image files") from error
-
-
-def _doubt(array: Array) -> str | None:
-    """What is doubtful about one sample."""
-    if array.dtype.kind == "f":
-        if np.isnan(array).any():
-            return "holds NaN, which the statistics ignore (is cal_data_type right?)"
-        if (np.abs(array) > FLOAT32_MAX).any():
-            return "holds infinity, which becomes a threshold of 3.4028235e38 (is cal_data_type right?)"
-    return None if array.any() else "holds only zeros"
 
 
 def _md5(file: Path) -> str:

@@ -127,6 +127,8 @@ def _material(
     if samples is None:
         raise ConfigError("--data: give samples; the configuration has no cal_data_dir either")
     feed = _first(read_samples(stages[StageName.ORIGINAL], samples), stages[StageName.ORIGINAL], count)
+    if folder is not None and data is not None:
+        _tell_other_data(read_samples(stages[StageName.ORIGINAL], data), feed)
     source_feed = None
     if source_folder is None:
         del stages[StageName.SOURCE]
@@ -136,6 +138,16 @@ def _material(
         stages[StageName.FOREIGN] = load_model(foreign)
     dumped = None if dumps is None else read_dumps(dumps, stages[StageName.BIN])
     return Material(stages, feed, source_feed, dumped)
+
+
+def _tell_other_data(calibration: Mapping[str, NDArray[Any]], feed: Mapping[str, NDArray[Any]]) -> None:
+    """Say where the samples are of another kind than the calibration data."""
+    from engine.calibrate.data.doubts import other_distribution
+
+    for name, samples in feed.items():
+        doubt = other_distribution(calibration[name], samples, name) if name in calibration else None
+        if doubt is not None:
+            say(f"WARNING: {doubt}", err=True)
 
 
 def _stages(run: Run, compiled: Path | None) -> dict[StageName, ir.Model]:

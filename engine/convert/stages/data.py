@@ -6,6 +6,7 @@ import logging
 
 import onnx_ir as ir
 
+from engine.calibrate.data.doubts import folder_doubts
 from engine.calibrate.data.sources import FolderData, open_folders
 from engine.config import Config, InputSpec
 from engine.convert.items import DATA, SOURCE, SPECS
@@ -24,7 +25,7 @@ def open_data(config: Config, source: ir.Model, specs: tuple[InputSpec, ...]) ->
         source, specs, calibration.cal_data_dir, calibration.cal_data_type, preprocess_on=calibration.preprocess_on
     )
     logger.info("There are %d samples in the calibration data set.", len(data))
-    for doubt in data.doubts():
+    for doubt in folder_doubts(data):
         logger.warning("%s.", doubt)
     for file, md5 in data.first_files().items():
         logger.info("md5 of the first calibration file %s: %s", file, md5)

@@ -35,6 +35,7 @@ from engine.debug.bisection.task import TaskMetric
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.bisection.thresholds import threshold_losses
 from engine.errors import ModelError
+from engine.evaluate.health import HealthMeter
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import MARK_MARCH, shape_of
 from engine.quantize import quantize
@@ -161,7 +162,7 @@ def bisect(material: Material) -> Bisection:
         before = order[place - 1]
         if after is StageName.FOREIGN and StageName.QUANTIZED in given:
             before = StageName.QUANTIZED
-        bounds = material.bounds.get(after, Bounds())
+        bounds = material.bounds.get(after, Bounds()).with_floors(after)
         found = _compare(before, after, material, bounds)
         task = material.task
         if task is not None and after is StageName.DUMPS:  # of the first samples only
@@ -305,6 +306,7 @@ def _report(
     figures = {name: figure(actual, wanted) for name, figure in _FIGURES.items()}
     metrics = (None, None) if task is None else (task.of(found.expected), task.of(found.actual))
     broken = [text for name, value in figures.items() if (text := _broken(name, value, bounds))]
+    broken += _without_information(found, bounds)
     if metrics[0] is not None and metrics[1] is not None and bounds.metric is not None:
         fall = metrics[0] - metrics[1]
         broken += [f"metric falls by {fall:.4g}, allowed is {bounds.metric:g}"] if fall > bounds.metric else []
@@ -333,6 +335,11 @@ _FIGURES: Mapping[str, Callable[[Array, Array], float]] = MappingProxyType(
 """Figures of the outputs, under the names of their bounds."""
 
 
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {"metric": "fall of the metric", "saturated": "saturated share", "dead": "dead share"}
+)
+
+
 def _broken(name: str, value: float, bounds: Bounds) -> str:
     """How ``value`` breaks the bound ``name``; empty where it keeps it, or there is none."""
     limit: float | None = getattr(bounds, name)
@@ -341,11 +348,29 @@ def _broken(name: str, value: float, bounds: Bounds) -> str:
     return f"{name} is {value:.4g}, allowed is {limit:g}"
 
 
+def _without_information(found: _Comparison, bounds: Bounds) -> list[str]:
+    """How the outputs break the bounds on shares of saturated and dead values."""
+    said = []
+    for index, (wanted, actual) in enumerate(zip(found.expected, found.actual, strict=False)):
+        if (bounds.saturated is None and bounds.dead is None) or wanted.shape != actual.shape:
+            continue
+        meter = HealthMeter()
+        meter.add(actual, wanted)
+        dead, lost = meter.dead()
+        if bounds.saturated is not None and meter.saturated > bounds.saturated:
+            said.append(
+                f"{meter.saturated:.1%} of output {index} lie beyond its range, allowed is {bounds.saturated:g}"
+            )
+        if bounds.dead is not None and dead > bounds.dead:
+            said.append(f"output {index}: {lost}, allowed is a share of {bounds.dead:g}")
+    return said
+
+
 def _in_words(bounds: Bounds) -> Iterator[str]:
-    for name in (*_FIGURES, "metric"):
+    for name in (*_FIGURES, "metric", "saturated", "dead"):
         limit = getattr(bounds, name)
         if limit is not None:
-            yield f"{'fall of the metric' if name == 'metric' else name} of the outputs: {limit:g}"
+            yield f"{_WORDS.get(name, name)} of the outputs: {limit:g}"
 
 
 def _blame(found: _Comparison, broken: Sequence[str], bounds: Bounds, sqnr: float) -> _Finding:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from engine.errors import ConfigError
+from engine.evaluate.health import FLOOR_COSINE, FLOOR_SQNR, MOST_DEAD, MOST_SATURATED
 
 
 class StageName(StrEnum):
@@ -31,7 +32,8 @@ INTEGER_STAGES = frozenset(StageName) - FLOAT_STAGES
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one stage may do. The first three always hold; the others, where given, for the outputs of the network.
+    """What one stage may do. The first three always hold; the others, where given, for the outputs of the network;
+    the stages that quantise have :data:`FLOORS`.
 
     Attributes:
         relative: largest difference of a tensor of float stages, relative to its largest magnitude.
@@ -43,6 +45,8 @@ class Bounds:
         sqnr: least ratio of signal to noise, dB.
         cosine: least similarity.
         metric: most that the task metric may fall.
+        saturated: largest share of elements beyond what the stage can give.
+        dead: largest share of elements in slices along an axis that are constant and were not.
     """
 
     relative: float = 1e-4
@@ -53,7 +57,21 @@ class Bounds:
     sqnr: float | None = None
     cosine: float | None = None
     metric: float | None = None
+    saturated: float | None = None
+    dead: float | None = None
 
+    def with_floors(self, stage: StageName) -> Bounds:
+        """These bounds, and where none is given, those below which a model is broken, of the stages that quantise."""
+        if stage not in _QUANTISING:
+            return self
+        return replace(self, **{name: value for name, value in FLOORS.items() if getattr(self, name) is None})
+
+
+_QUANTISING = frozenset({StageName.CALIBRATED, StageName.QUANTIZED})
+FLOORS: Mapping[str, float] = MappingProxyType(
+    {"sqnr": FLOOR_SQNR, "cosine": FLOOR_COSINE, "saturated": MOST_SATURATED, "dead": MOST_DEAD}
+)
+"""Bounds on the outputs of the stages that quantise, where the user gives none."""
 
 _AFTER_SOURCE = frozenset(StageName) - {StageName.SOURCE}
 ALLOWED: Mapping[str, frozenset[StageName]] = MappingProxyType(
@@ -62,7 +80,7 @@ ALLOWED: Mapping[str, frozenset[StageName]] = MappingProxyType(
         "threshold": frozenset({StageName.CALIBRATED}),
         "lsb": INTEGER_STAGES,
         "requantisation": frozenset({StageName.QUANTIZED}),
-        **dict.fromkeys(("max_abs", "sqnr", "cosine", "metric"), _AFTER_SOURCE),
+        **dict.fromkeys(("max_abs", "sqnr", "cosine", "metric", "saturated", "dead"), _AFTER_SOURCE),
     }
 )
 """Stages that a bound may be given for."""

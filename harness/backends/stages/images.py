@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from engine.calibrate.data.doubts import array_doubts
 from engine.calibrate.data.sources import ArrayData
 from engine.convert.items import DATA
 from engine.convert.runner import Stage, Work
@@ -15,6 +17,8 @@ from engine.errors import MissingError
 from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
 from harness.datasets import Dataset, Samples, Split
 from harness.zoo.cards import load_card
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,10 @@ def chosen_samples(split: Split, indices: Sequence[int]) -> Samples:
 def _feed(work: Work) -> None:
     card = work[CARD]
     specs = work.config.input_specs([spec.name for spec in card.input_specs])
-    work.give(DATA, ArrayData(card.training_inputs(work[SAMPLES]), specs))
+    arrays = card.training_inputs(work[SAMPLES])
+    for doubt in array_doubts(arrays, specs):
+        logger.warning("calibration data of %s: %s.", card.name, doubt)
+    work.give(DATA, ArrayData(arrays, specs))
 
 
 OPEN_DATASET = Stage(name="open data set", run=_open, reads=(CARD, DATA_DIGEST), gives=(DATASET,))

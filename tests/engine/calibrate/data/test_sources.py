@@ -267,29 +267,3 @@ def test_digests_tell_data_and_formats_apart(tmp_path: Path) -> None:
     digests = [data.digest() for data in (*arrays, *folders)]
     assert len(set(digests)) == 5
     assert ArrayData({"x": images.copy()}, [RGB]).digest() == digests[0]
-
-
-def test_doubtful_data_are_named(tmp_path: Path) -> None:
-    samples = np.ones((20, 3, 4, 6), np.float32)
-    assert list(open_folders(model(), [MAP], [write(tmp_path / "good", samples)]).doubts()) == []
-    samples[1], samples[2, 0, 0, 0], samples[3, 0, 0, 0] = 0, np.nan, np.inf
-    found = list(open_folders(model(), [MAP], [write(tmp_path / "doubtful", samples[:10])]).doubts())
-    assert [text.split("holds ")[-1].split(",")[0] for text in found[1:]] == ["only zeros", "NaN", "infinity"]
-    assert found[0].startswith("10 calibration samples are few")
-    assert str(tmp_path / "doubtful" / "001.bin") in found[1]
-
-
-def test_values_beyond_float32_count_as_infinity(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    np.save(tmp_path / "data" / "a.npy", np.full((3, 4, 6), 1e39))
-    few, large = open_folders(model(), [MAP], [tmp_path / "data"]).doubts()
-    assert few.startswith("1 calibration sample is few")
-    assert "a.npy: holds infinity" in large
-
-
-def test_values_that_an_integer_input_lacks_are_found_beforehand(tmp_path: Path) -> None:
-    network = model((1, 6))
-    network.graph.inputs[0].dtype = ir.DataType.INT64
-    folder = write(tmp_path / "ids", np.asarray([[0, 1, 2, 3, 4, 5], [0, 1, 0.5, 3, 4, 5]]), ".npy")
-    with pytest.raises(CalibrationDataError, match=r"001\.npy: holds values that are not of type int64"):
-        list(open_folders(network, [MAP], [folder]).doubts())
