@@ -209,7 +209,7 @@ def log_ends(source: ir.Model) -> None:
 
 def log_broken_outputs(distances: Mapping[str, Distance], run: Run, data: CalibrationData) -> None:
     """Warn of outputs that no longer say what the float model's do, and name the node where that begins."""
-    from engine.evaluate.health import FLOOR_SQNR, IntegerDistance, broken
+    from engine.calibrate.forward.health import FLOOR_SQNR, IntegerDistance, broken
 
     found = {name: said for name, distance in distances.items() if (said := broken(distance))}
     if not found:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from engine.calibrate import CalibrationData, FloatSession, Kernels
 from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.forward.compare import Distance, cosine, distance
+from engine.calibrate.forward.health import HealthMeter, IntegerDistance
 from engine.calibrate.statistics.outputs import FloatOutputs
-from engine.evaluate.health import HealthMeter, IntegerDistance
 from engine.simulate import Session, TensorInfo
 
 Array = NDArray[Any]
@@ -110,7 +110,7 @@ def integer_distances(
 
     Returns:
         Means over the samples of cosine, L1 and L2, the largest Chebyshev distance, and what
-        :class:`~engine.evaluate.health.IntegerDistance` adds.
+        :class:`~engine.calibrate.forward.health.IntegerDistance` adds.
     """
     exact, integer = None, Session(quantized, threads=threads)
     found: dict[str, list[Distance]] = {info.name: [] for info in integer.outputs}

@@ -87,8 +87,8 @@ def _early_reason(node: ir.Node, march: March, on_request: bool) -> Reason | Non
     numbers = [value for index, value in enumerate(node.outputs) if index not in rule.index_outputs]
     if any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers):
         return because(Code.NOT_FLOAT)
-    if rule.on_request and not on_request:
-        return because(Code.ON_REQUEST, op_type=node.op_type)
+    if rule.on_request and not on_request:  # that is no use where it would be refused then
+        return rule.late_refusal(node, march) or because(Code.ON_REQUEST, op_type=node.op_type)
     if _has_undefined_constant(node, rule):
         return because(Code.UNDEFINED_CONSTANT)
     return rule.refusal(node, march)

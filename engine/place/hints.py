@@ -33,7 +33,15 @@ _BY_OPERATOR = {
 
 _EXACT_TAIL = "none needed: the convolution before it keeps its exact int32 result"
 _RANK_4 = "use rank-4 tensors (N, C, H, W)"
-_TWO_DIMENSIONS = "write it in two dimensions, with a height of 1"
+_TWO_DIMENSIONS = (
+    "of one spatial axis: write it in two dimensions with a height of 1; of three: as the sum of two-dimensional ones, "
+    "one per slice of the kernel's depth"
+)
+_POOLING = "of one spatial axis: write it in two dimensions with a height of 1; of three: pool two axes, then the third"
+_LAST_AXIS = (
+    "move that axis to the end with a Transpose in front and one behind, and ask for it with node_info ON: BPU (before "
+    "opset 13, a Softmax normalises over all axes from its own on)"
+)
 _INDICES = "compute indices and masks in the application, or make them constants"
 _CONSTANT = "make the operand a constant of the model, one value or one per channel"
 _ONE_AXIS = "reduce one axis at a time, with keepdims 1"
@@ -67,7 +75,8 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.RANKS_DIFFER: _RANK_4,
         Code.CONVOLUTION_2D: _TWO_DIMENSIONS,
         Code.DECONVOLUTION_2D: _TWO_DIMENSIONS,
-        Code.POOLING_2D: _TWO_DIMENSIONS,
+        Code.POOLING_2D: _POOLING,
+        Code.LAST_AXIS: _LAST_AXIS,
         Code.NOT_FLOAT: _INDICES,
         Code.INDICES_NOT_CONSTANT: _INDICES,
         Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by large finite ones",

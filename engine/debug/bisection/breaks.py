@@ -51,6 +51,7 @@ def first_break(
             actual, wanted = (np.asarray(array, np.float64).reshape(-1) for array in (found[name], expected[name]))
             ratios[name] = measure(DistanceMeasure.SQNR, actual, wanted)
             if not ratios[name] >= floor:
-                reads = [ratios[str(source.name)] for source in node.inputs if str(source and source.name) in ratios]
+                names = [str(source.name) for source in node.inputs if source is not None]
+                reads = [ratios[each] for each in names if each in ratios]
                 return Break(str(node.name), node.op_type, ratios[name], min(reads, default=float("inf")))
     return None

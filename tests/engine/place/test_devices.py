@@ -249,6 +249,14 @@ def test_softmax_runs_on_the_bpu_where_it_is_asked_for() -> None:
     assert [None if reason is None else reason.code for reason in reasons] == [Code.ON_REQUEST, None]
 
 
+def test_a_softmax_that_would_be_refused_is_not_advised_to_be_asked_for() -> None:
+    """run_on_bpu was the advice for a Softmax over the channels, which is refused then."""
+    x, y = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 4, 8, 8))) for name in "xy")
+    node = ir.node("Softmax", [x], {"axis": 1}, outputs=[y], name="n")
+    reasons = [reason_for_cpu(node, load_march("bayes"), PlacementOptions(), asked) for asked in (False, True)]
+    assert [None if reason is None else reason.code for reason in reasons] == [Code.LAST_AXIS, Code.LAST_AXIS]
+
+
 def test_what_is_refused_late_carries_that_reason() -> None:
     """``Reshape`` on bernoulli2: its input is quantised all the same; one that was asked onto the CPU is not late."""
     march = load_march("bernoulli2")

