@@ -171,6 +171,11 @@ class InputParameters(Group):
                 logger.warning("input %r: %s has no effect, norm_type is %s", name, key, norm.value)
         space = _at(self.input_space_and_range, index, None) or SpaceAndRange.REGULAR
         runtime = self.input_type_rt[index]
+        if space is not SpaceAndRange.REGULAR and runtime is InputType.YUV444:
+            raise ConfigError(
+                f"input {name!r}: input_space_and_range {space.value!r} and input_type_rt 'yuv444' exclude each other, "
+                "as in the original; write regular"
+            )
         if space is not SpaceAndRange.REGULAR and runtime is not InputType.NV12:
             logger.warning("input %r: input_space_and_range has no effect, input_type_rt is %s", name, runtime.value)
             space = SpaceAndRange.REGULAR

@@ -193,7 +193,7 @@ def _recorded(case: RecordedCase, content: Mapping[str, Any]) -> RecordedCase:
         case,
         family=str(content.get("net") or case.name),
         has_weights=bool(content.get("weights", True)),
-        refusal=(str(reasons[-1]) if reasons else f"exit code {code}") if refused else "",
+        refusal=str(content.get("failure") or (reasons[-1] if reasons else f"exit code {code}")) if refused else "",
         devices={printed_name(str(row["Node"])): str(row["ON"]) for row in content.get("nodes", ())},
         latencies_us=()
         if code == CUT_OFF

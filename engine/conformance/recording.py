@@ -188,6 +188,7 @@ class CaseRecorder:
             "tool": {"version": self.tool.version(work), "named_in_log": done.log.versions},
             "weights": self.weights,
             "rc": done.finished.code,
+            "failure": done.failure,
             "nodes": done.log.nodes,
             "outputs": done.log.outputs,
             "subgraphs_us_ddr": done.log.subgraphs,

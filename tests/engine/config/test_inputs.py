@@ -45,6 +45,9 @@ def test_video_range_is_of_nv12_only(caplog: pytest.LogCaptureFixture) -> None:
     other = parse_config(changed(input__input_space_and_range="bt601_video", input__input_type_rt="rgb"))
     assert other.input_specs(["data"])[0].space_and_range is SpaceAndRange.REGULAR
     assert "input_space_and_range has no effect" in caplog.text
+    wrong = parse_config(changed(input__input_space_and_range="bt601_video", input__input_type_rt="yuv444"))
+    with pytest.raises(ConfigError, match="input_space_and_range 'bt601_video' and input_type_rt 'yuv444' exclude"):
+        wrong.input_specs(["data"])
 
 
 def test_batches_of_several_inputs_are_of_one_dialect() -> None:

@@ -133,9 +133,19 @@ def test_only_the_documented_pairs(train: InputType, runtime: InputType) -> None
             colour.check_conversion(train, runtime)
 
 
-@pytest.mark.parametrize("runtime", ["nv12", "yuv444"])
-@pytest.mark.parametrize("size", [(5, 6), (6, 5)])
-def test_odd_sizes(tmp_path: Path, runtime: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(5, 6), (6, 5), (5, 5)])
+def test_odd_sizes_are_for_all_formats_but_nv12(tmp_path: Path, size: tuple[int, int]) -> None:
     model = network([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, *size)}, ["y"])
+    source = load_onnx(saved(model, tmp_path))
     with pytest.raises(ConfigError, match="needs even height and width"):
-        insert(load_onnx(saved(model, tmp_path)), [InputSpec(name="x", type_train="rgb", type_rt=runtime)])
+        insert(source, [InputSpec(name="x", type_train="rgb", type_rt="nv12")])
+    made = insert(source, [InputSpec(name="x", type_train="rgb", type_rt="yuv444")])
+    assert [node.op_type for node in made.graph] == ["HzPreprocess", "Relu"]
+
+
+@pytest.mark.parametrize(("train", "runtime"), [("yuv444", "nv12"), ("yuv444", "yuv444"), ("rgb", "yuv444")])
+def test_video_range_is_for_nv12_of_rgb(tmp_path: Path, train: str, runtime: str) -> None:
+    model = network([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, 4, 4)}, ["y"])
+    spec = InputSpec(name="x", type_train=train, type_rt=runtime, space_and_range="bt601_video")
+    with pytest.raises(UnsupportedError, match="input_space_and_range 'bt601_video' is for input_type_rt 'nv12'"):
+        insert(load_onnx(saved(model, tmp_path)), [spec])

@@ -1,0 +1,32 @@
+"""Small networks that were recorded for one rule each: all that the original makes of them, ptqlab makes too.
+
+A folder of ``recorded`` is one rule; its cases were asked for with version 1.24.3 of the original, varying one thing
+at a time. Reasons of refusals are in our words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.conformance.cases import RecordedCase, find_cases
+from engine.conformance.measures import measure
+
+RECORDED = Path(__file__).parent / "recorded"
+LARGEST = 50_000
+"""Bytes of a case."""
+
+
+@pytest.mark.parametrize("case", find_cases(RECORDED), ids=lambda case: case.name)
+def test_a_recorded_case_is_converted_as_the_original_converts_it(case: RecordedCase, tmp_path: Path) -> None:
+    row = measure(case, tmp_path)
+    assert str(row.departure or "") == ""
+    assert row.converts
+    assert row.simulator is not False
+    assert row.outputs is not False
+
+
+@pytest.mark.parametrize("case", find_cases(RECORDED), ids=lambda case: case.name)
+def test_a_recorded_case_is_small(case: RecordedCase) -> None:
+    assert sum(path.stat().st_size for path in case.folder.rglob("*") if path.is_file()) <= LARGEST
