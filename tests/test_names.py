@@ -19,8 +19,10 @@ BY_OPERATOR = (
     "engine/calibrate/statistics/loops.py",
     "engine/frontend/caffe/",
     "engine/ops/",
+    "engine/conformance/hunt/grammar/",
 )
-"""Functions there are called like the operator that they compute, lower, read or describe, in each room once."""
+"""Functions there are called like the operator that they compute, lower, read or describe, or like the block that they
+draw, in each room once."""
 
 CLASSES: Mapping[str, str] = {
     "Bisection": "the search for a stage and node, and what a gate keeps of one",

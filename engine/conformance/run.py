@@ -48,23 +48,43 @@ def measure_all(
         plan: how.
         progress: called with each row as it is ready, from any thread.
     """
-    children: SimpleQueue[_Child] = SimpleQueue()
-    started = [_Child() for _ in range(min(plan.workers, len(cases)))]
-    for child in started:
-        children.put(child)
+    with Measurer(plan) as measurer, ThreadPoolExecutor(max(1, min(plan.workers, len(cases)))) as pool:
 
-    def one(case: RecordedCase) -> Row:
-        with _borrowed(children) as child:
-            row = child.measure(case, plan)
-        progress(row)
-        return row
+        def one(case: RecordedCase) -> Row:
+            row = measurer.measure(case)
+            progress(row)
+            return row
 
-    try:
-        with ThreadPoolExecutor(max(1, len(started))) as pool:
-            return tuple(pool.map(one, cases))
-    finally:
-        for child in started:
+        return tuple(pool.map(one, cases))
+
+
+class Measurer:
+    """Measures cases, from any thread, in as many child processes as the plan has workers; they end with its context.
+
+    Args:
+        plan: how.
+    """
+
+    def __init__(self, plan: MeasurePlan) -> None:
+        self._plan = plan
+        self._children = [_Child() for _ in range(plan.workers)]
+        self._free: SimpleQueue[_Child] = SimpleQueue()
+        for child in self._children:
+            self._free.put(child)
+
+    def __enter__(self) -> Measurer:
+        """As it is; children start when they are needed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the children."""
+        for child in self._children:
             child.end()
+
+    def measure(self, case: RecordedCase) -> Row:
+        """The row of ``case``, once a child is free."""
+        with _borrowed(self._free) as child:
+            return child.measure(case, self._plan)
 
 
 def held_out(cases: Iterable[RecordedCase], every: int | None) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
+from engine.cli.lab.hunt import hunt
 from engine.cli.toolchain import ConversionLimit, MountOption
 from engine.errors import ConfigError
 
@@ -39,6 +40,9 @@ class NetworkShare(StrEnum):
     ALL = "all"
     SEEN = "seen"
     HELD_OUT = "held-out"
+
+
+app.command()(hunt)
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""A float network of operator set 11, written node by node with random weights."""
+"""A float network of operator set 10 or 11, written node by node with random weights."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ class SmallNetwork:
 
     Args:
         name: of the graph.
-        shape: of the only input, ``x``, float32.
+        shape: of the first input, ``x``, float32; more are added to :attr:`inputs`, shapes by name.
         seed: of weights and data.
         spread: what the data are multiplied by: normal numbers.
+        opset: of the operators; 11, or 10 for networks whose nodes are given as that has them.
     """
 
-    def __init__(self, name: str, shape: Sequence[int], seed: int, spread: float = 1.0) -> None:
-        self.name, self.shape = name, tuple(shape)
+    def __init__(
+        self, name: str, shape: Sequence[int], seed: int | Sequence[int], spread: float = 1.0, opset: int = OPSET
+    ) -> None:
+        self.name, self.shape, self.opset = name, tuple(shape), opset
+        self.inputs: dict[str, tuple[int, ...]] = {"x": self.shape}
         self._rng, self._spread = np.random.default_rng(seed), spread
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
@@ -128,14 +132,17 @@ class SmallNetwork:
             onnx.checker.ValidationError: it is not valid.
             onnx.shape_inference.InferenceError: shapes do not fit.
         """
-        borders = [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)]
-        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in self._outputs]
+        borders = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in self.inputs.items()]
+        results = [self._result(name) for name in self._outputs]
         graph = helper.make_graph(self._nodes, self.name, borders, results, self._constants)
-        opsets = [helper.make_opsetid("", OPSET)]
+        opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="ptqlab")
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         onnx.checker.check_model(model, full_check=True)
         return model
+
+    def _result(self, name: str) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
 
     def samples(self) -> NDArray[np.float32]:
         """Calibration data, float32, shape (8, ...): the same at every call."""

@@ -40,7 +40,8 @@ def specs() -> Iterator[InputSpec]:
     for train, runtime in IMAGES:
         is_nv12, channels = runtime is InputType.NV12, 1 if train is InputType.GRAY else 3
         layouts = (None,) if is_nv12 else tuple(Layout)
-        ranges = tuple(SpaceAndRange) if is_nv12 else (SpaceAndRange.REGULAR,)
+        has_ranges = is_nv12 and train is not InputType.YUV444
+        ranges = tuple(SpaceAndRange) if has_ranges else (SpaceAndRange.REGULAR,)
         for trained, delivered, space, norm in product(Layout, layouts, ranges, NormType):
             yield InputSpec(
                 name="x",

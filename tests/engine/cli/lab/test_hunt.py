@@ -1,0 +1,83 @@
+"""The command: our own hb_mapper as the original, with a departure that is planted in its files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.cli.lab.conformance import app
+from engine.cli.lab.hunt import read_marches
+from engine.errors import ConfigError
+from engine.terms import March
+
+PLANTED = """
+import sys
+from pathlib import Path
+import onnx, yaml
+from engine.cli.vendor.hb_mapper import main
+try:
+    main()
+finally:
+    if "--config" in sys.argv:
+        config = yaml.safe_load(Path(sys.argv[sys.argv.index("--config") + 1]).read_text())
+        for path in Path(config["model_parameters"]["working_dir"]).glob("*_calibrated_model.onnx"):
+            model = onnx.load(path)
+            made = {name: node.op_type for node in model.graph.node for name in node.output}
+            for node in model.graph.node:
+                if node.op_type == "HzCalibration" and made.get(node.input[0]) == "MaxPool":
+                    (thresholds,) = (each.floats for each in node.attribute if each.name == "thresholds")
+                    thresholds[:] = [2 * value for value in thresholds]
+            onnx.save(model, path)
+"""
+"""Thresholds of what a pooling gives are twice as large as ours."""
+SEED = "18"
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
+    (tmp_path / "tool.py").write_text(PLANTED, encoding="utf-8")
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'tool.py'))}"
+
+
+def test_a_planted_departure_is_found_and_made_small(tool: str, tmp_path: Path) -> None:
+    to = tmp_path / "found"
+    arguments = ["hunt", "--toolchain", tool, "--draws", "2", "--seed", SEED, "--shrink", "6", "-o", str(to)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1, done.output
+    assert "agreement on networks nobody chose: operators equal 100.0 % (95 % interval 34.2 to 100.0" in done.output
+    assert "1 of 2 draws depart at calibration at MaxPool" in done.output
+    content = json.loads((to / "summary.json").read_text())
+    (group,) = content["groups"]
+    assert (group["draws"], group["shrunk"], group["signature"]["operator"]) == (1, True, "MaxPool")
+    assert len(group["operators"]) < 10
+    assert "by march" in (to / "README.md").read_text()
+    checked = CliRunner().invoke(app, ["check", str(to / "groups"), "--workers", "1"])
+    assert f"{group['name']} ({group['march']})" in checked.output
+    assert "calibration: " in checked.output
+
+
+def test_a_hunt_without_an_end_is_refused(tool: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["hunt", "--toolchain", tool, "-o", str(tmp_path / "found")])
+    assert isinstance(done.exception, ConfigError)
+    assert "give --minutes, --draws or both" in str(done.exception)
+    assert not (tmp_path / "found").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("bayes", (March.BAYES,)), ("bayes-e, bernoulli2,bayes-e", (March.BAYES_E, March.BERNOULLI2))],
+)
+def test_marches(text: str, wanted: tuple[March, ...]) -> None:
+    assert read_marches(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["nash-e", "x3", ""])
+def test_marches_that_the_original_does_not_convert_for(text: str) -> None:
+    with pytest.raises(ConfigError, match="bernoulli2, bayes, bayes-e"):
+        read_marches(text)
