@@ -238,7 +238,7 @@ def _next_step(found: Bisection) -> str:
     if worst is None or worst.sqnr >= GOOD_SQNR:
         return ""
     return (
-        f", but outputs have no bound, and {worst.after} loses most: SQNR {worst.sqnr:.1f} dB, cosine {worst.cosine:.6f}. "
+        f"; {worst.after} loses most: SQNR {worst.sqnr:.1f} dB, cosine {worst.cosine:.6f}. "
         f"If that is too little, ask for more (--bound {worst.after}:sqnr={GOOD_SQNR:g}), find the nodes that lose it "
         "(hmct-debugger runall on the calibrated model), or let ptqlab tune choose int16 nodes"
     )
