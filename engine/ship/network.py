@@ -53,6 +53,7 @@ def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
         if _is_of_pixels(node):
             _pass_by(model, node)
     take_out_preprocessing(model)
+    _give_regions(model)
     _expand_composites(model)
     for node in tuple(calibration_nodes(model)):
         _fold_channel_scales(model, node)
@@ -66,6 +67,19 @@ def carries_pair(calibrated: ir.Model) -> bool:
     """Whether a tensor is there that a pair can stand on: an activation of int8 with one threshold."""
     found = thresholds_of(calibrated).values()
     return any(each.type == INT8 and len(each.values) == 1 for each in found)
+
+
+def _give_regions(model: ir.Model) -> None:
+    """An empty tensor for each ``roi`` and ``scales`` that a Resize lacks: later opsets than 11 leave them out."""
+    for node in model.graph:
+        if node.op_type != "Resize" or node.domain:
+            continue
+        for index, name in ((1, "roi"), (2, "scales")):
+            if len(node.inputs) > index and node.inputs[index] is None:
+                empty = ir.tensor(np.zeros(0, np.float32), name=f"{node.name}_{name}")
+                value = ir.val(empty.name, const_value=empty)
+                model.graph.register_initializer(value)
+                node.replace_input_with(index, value)
 
 
 def _is_of_pixels(calibration: ir.Node) -> bool:

@@ -92,3 +92,13 @@ def test_composites_are_standard_operators_of_the_same_name(composite: str, expe
     assert [node.op_type for node in network.graph] == expected
     assert network.graph[-1].name == "act"
     assert network.graph.outputs[0].name == "y"
+
+
+def test_a_resize_has_all_inputs_of_opset_11() -> None:
+    """As a network exported at opset 13 has them: ``roi`` left out, and ``scales`` where there are sizes."""
+    sizes = onnx.helper.make_node("Constant", [], ["sizes"], value_ints=[1, 3, 8, 8])
+    resize = onnx.helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], "up", mode="nearest")
+    network = network_of(graph([sizes, resize], {"x": (1, 3, 4, 4)}, ["y"]))
+    (node,) = [node for node in network.graph if node.op_type == "Resize"]
+    assert [constant(node, index).shape for index in (1, 2)] == [(0,), (0,)]
+    assert node.inputs[3] is not None
