@@ -228,7 +228,7 @@ def log_broken_outputs(distances: Mapping[str, Distance], run: Run, data: Calibr
             where.sqnr,
             where.before,
         )
-    if any(isinstance(distances[name], IntegerDistance) and distances[name].lost for name in found):
+    if any(isinstance(each, IntegerDistance) and each.lost for each in map(distances.__getitem__, found)):
         logger.warning(
             "Numbers of different size share one scale, such as boxes and scores behind a Concat: end the network in "
             "front of it (output_nodes), so that each has its own output."
