@@ -96,7 +96,8 @@ def test_composites_are_standard_operators_of_the_same_name(composite: str, expe
 
 def test_a_resize_has_all_inputs_of_opset_11() -> None:
     """As a network exported at opset 13 has them: ``roi`` left out, and ``scales`` where there are sizes."""
-    sizes = onnx.helper.make_node("Constant", [], ["sizes"], value_ints=[1, 3, 8, 8])
+    value = onnx.numpy_helper.from_array(np.array([1, 3, 8, 8]), "sizes")
+    sizes = onnx.helper.make_node("Constant", [], ["sizes"], value=value)
     resize = onnx.helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], "up", mode="nearest")
     network = network_of(graph([sizes, resize], {"x": (1, 3, 4, 4)}, ["y"]))
     (node,) = [node for node in network.graph if node.op_type == "Resize"]
