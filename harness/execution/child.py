@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.execution.isolation import STARTED, Reply, Task
-from harness.execution.luggage import unpacked
+from harness.execution.luggage import unpack_luggage
 from harness.trials.tasks import Bench
 from harness.trials.trial import Symptom, is_environmental
 
@@ -80,7 +80,7 @@ def _compute(task: Task) -> Reply:
         cards=task.luggage.folders if task.luggage else None,
     )
     if task.luggage is not None:
-        unpacked(task.luggage, bench.cache, bench.workdir)
+        unpack_luggage(task.luggage, bench.cache, bench.workdir)
     if task.spec is not None:
         return Reply(result=stages.run_trial(task.spec, task.statistics, bench))
     return Reply(prepared=stages.prepare(task.preparation, bench))

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 from engine.errors import ConfigError, MissingError
 from harness.cache import content_key
 from harness.execution.isolation import Reply, Task, children, run_task
-from harness.execution.luggage import Luggage, packed
+from harness.execution.luggage import Luggage, pack_luggage
 from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
 
@@ -327,7 +327,7 @@ class _Coordinator:
         if self.plan.is_local:
             return None
         if model not in self._luggage:
-            self._luggage[model] = packed(model, self.plan.bench.cache)
+            self._luggage[model] = pack_luggage(model, self.plan.bench.cache)
         return self._luggage[model]
 
     def _drain(self) -> Iterator[_Event]:

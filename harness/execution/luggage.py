@@ -68,7 +68,7 @@ class Luggage(StrictModel):
         return content_key(dict(self.modules), list(self.roots)) if self.modules else ""
 
 
-def packed(model: str, cache: Cache) -> Luggage:
+def pack_luggage(model: str, cache: Cache) -> Luggage:
     """What a worker needs to find the card called ``model``, its data set's card, its own code and its network.
 
     A network that lies beside its card is copied into ``cache``.
@@ -90,21 +90,22 @@ def packed(model: str, cache: Cache) -> Luggage:
         data = _data_beside(cards[-1], data_set.options)
     modules, roots = _modules(name.partition(":")[0] for name in names if is_own(name))
     network = cards[0].resolve().parent / card.source.bundled if card.source.bundled and _is_users(cards[0]) else None
+    digest = card.file_digest() if network is not None else ""
     if network is not None:
-        _keep_network(network, card.digest, cache)
+        _keep_network(network, digest, cache)
     return Luggage(
         folders=folders,
         cards={str(path.resolve()): path.read_text(encoding="utf-8") for path in cards if _is_users(path)},
         modules=modules,
         roots=tuple(roots),
         network=str(network or ""),
-        digest=card.digest if network else "",
+        digest=digest,
         data=data,
         places=places,
     )
 
 
-def unpacked(luggage: Luggage, cache: Cache, workdir: Path) -> None:
+def unpack_luggage(luggage: Luggage, cache: Cache, workdir: Path) -> None:
     """Let this process find what is in ``luggage``: in its own place where that has the same content, else in a copy.
 
     Args:
@@ -174,7 +175,7 @@ def _keep_network(path: Path, digest: str, cache: Cache) -> None:
 def _bring_network(path: Path, digest: str, target: Path, cache: Cache) -> None:
     """Put the network in its place below the luggage; nothing where it is neither here nor in the cache."""
     kept = cache.path(NETWORKS, digest, path.suffix)
-    source = path if path.is_file() else kept if cache.has(kept) else None
+    source = kept if cache.has(kept) else path if path.is_file() else None
     if source is not None and not target.is_file():
         fresh = target.with_name(f".{target.name}.{os.getpid()}")
         shutil.copyfile(source, fresh)

@@ -108,7 +108,7 @@ def run_trial(trial: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
         case "defect":
             raise ZeroDivisionError("a defect")
         case "lacking":
-            raise MissingError("torchvision: pip install 'ptqlab[zoo]'")
+            raise MissingError("torchvision: pip install torchvision")
         case "unreadable":
             Path("/no/such/file").read_bytes()
         case "hungry":

@@ -73,5 +73,5 @@ def test_absent_data_and_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise ImportError("no torch")
 
     monkeypatch.setattr(torchvision_data, "import_torchvision", absent)
-    with pytest.raises(MissingError, match=r"no torch.*pip install 'ptqlab\[zoo\]'"):
+    with pytest.raises(MissingError, match=r"no torch.*pip install 'torch=="):
         open_with("torchvision", dataset="MNIST", root=tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cache import Cache
 from harness.execution.isolation import Reply, Task, run_task
-from harness.execution.luggage import Luggage, packed
+from harness.execution.luggage import Luggage, pack_luggage
 from harness.execution.planning import resolve
 from harness.suites.suite import open_suite
 from harness.sweep import expansion_of
@@ -24,12 +24,12 @@ FINDS = """
 import os, sys
 from pathlib import Path
 from harness.cache import Cache
-from harness.execution.luggage import Luggage, unpacked
+from harness.execution.luggage import Luggage, unpack_luggage
 from harness.trials.trial import card_key
 from harness.zoo.cards import load_card
 
 luggage = Luggage.model_validate_json(sys.stdin.read())
-unpacked(luggage, Cache(Path(sys.argv[1]) / "cache"), Path(sys.argv[1]))
+unpack_luggage(luggage, Cache(Path(sys.argv[1]) / "cache"), Path(sys.argv[1]))
 card = load_card("tiny")
 print(card.model_path(), card.open_dataset().digest, card_key(card), card.open_metric().name, sep="\\n")
 """
@@ -68,18 +68,18 @@ def elsewhere(luggage: Luggage, folder: Path) -> list[str]:
 
 
 def test_all_of_a_model_travels_with_its_own_code(lab: Path, tmp_path: Path) -> None:
-    luggage = packed("tiny", Cache(tmp_path / "work/cache"))
+    luggage = pack_luggage("tiny", Cache(tmp_path / "work/cache"))
     assert {Path(path).name for path in luggage.cards} == {"tiny.yaml", "mine.yaml"}
     assert {Path(path).name for path in luggage.modules} == {"own_pictures.py", "own_helper.py"}
     assert luggage.folders.suites == (lab / "suites",)
     assert luggage.code
     assert (tmp_path / f"work/cache/networks/{luggage.digest}.onnx").read_bytes() == Path(luggage.network).read_bytes()
-    assert packed("mnist_lenet", Cache(tmp_path / "c")).cards == {}, "every installation has it"
-    assert packed("unknown", Cache(tmp_path / "c")).code == ""
+    assert pack_luggage("mnist_lenet", Cache(tmp_path / "c")).cards == {}, "every installation has it"
+    assert pack_luggage("unknown", Cache(tmp_path / "c")).code == ""
 
 
 def test_a_worker_uses_what_it_sees_and_copies_the_rest(lab: Path, tmp_path: Path) -> None:
-    luggage = packed("tiny", Cache(tmp_path / "work/cache"))
+    luggage = pack_luggage("tiny", Cache(tmp_path / "work/cache"))
     seen = elsewhere(luggage, tmp_path / "work")
     assert seen[0] == str(lab / "suites/zoo/tiny.onnx")
     assert not (tmp_path / "work/luggage").exists()
@@ -103,7 +103,7 @@ def test_a_trial_runs_where_the_cards_are_not(lab: Path, tmp_path: Path, monkeyp
         stages="harness.execution.pipeline",
         threads=1,
         preparation=Preparation(specs=(spec,)),
-        luggage=packed("tiny", cache),
+        luggage=pack_luggage("tiny", cache),
     )
     (lab / "suites").rename(tmp_path / "hidden")
     for name in ("PTQLAB_SUITES", "PTQLAB_DATASETS"):
