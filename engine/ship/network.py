@@ -10,6 +10,10 @@ channel; in one without any pair all of them become 1.0.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from types import MappingProxyType
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -26,7 +30,7 @@ from engine.ir import (
     set_constant,
 )
 from engine.ops.core.derive import fold_input_scales
-from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, expand
+from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, CompositeExpansion, expand, expand_as
 from engine.ship.opset import write_as_opset_11
 from engine.ship.record import thresholds_of
 
@@ -168,25 +172,23 @@ def _expand_composites(model: ir.Model) -> None:
     for node in tuple(model.graph):
         if node.domain == HORIZON_DOMAIN and node.op_type in COMPOSITES:
             name = node.name
-            if node.op_type == "HzHardSwish":
-                _write_hard_swish(node)
-            else:
-                expand(model.graph, node)[-1].name = name
+            written = _AS_READ.get(node.op_type)
+            nodes = expand(model.graph, node) if written is None else expand_as(model.graph, node, written)
+            nodes[-1].name = name
 
 
-def _write_hard_swish(node: ir.Node) -> None:
-    """``x * HardSigmoid(x)``, as the toolchain reads it; the nodes with ``Max`` and ``Min`` it leaves apart."""
-    source, graph = node.inputs[0], node.graph
-    if source is None or graph is None:
-        return
-    result = node.outputs[0]
-    gate = ir.Value(name=f"{result.name}_gate", type=source.type, shape=source.shape)
-    value = ir.Value(name=result.name, type=result.type, shape=result.shape)
-    nodes = [
-        ir.node("HardSigmoid", [source], {"alpha": 1 / 6}, outputs=[gate], name=f"{node.name}_HardSigmoid"),
-        ir.node("Mul", [source, gate], outputs=[value], name=node.name),
-    ]
-    ir.convenience.replace_nodes_and_values(graph, node, [node], nodes, [result], [value])
+def _hard_swish(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
+    expansion.add("Mul", inputs[0], expansion.add("HardSigmoid", inputs[0], alpha=1 / 6))
+
+
+def _gelu(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
+    erf = expansion.add("Erf", expansion.add("Div", inputs[0], expansion.scalar(math.sqrt(2))))
+    doubled = expansion.add("Mul", inputs[0], expansion.add("Add", erf, expansion.scalar(1.0)))
+    expansion.add("Mul", doubled, expansion.scalar(0.5))
+
+
+_AS_READ = MappingProxyType({"HzHardSwish": _hard_swish, "HzGelu": _gelu})
+"""Composites that the toolchain knows in another form than ptqlab expands them to (``mobilenet_v3``, ``mixer``)."""
 
 
 def _without_marks(model: ir.Model) -> None:

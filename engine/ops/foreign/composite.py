@@ -63,6 +63,10 @@ class CompositeExpansion:
         return value
 
 
+Expand = Callable[[CompositeExpansion, Sequence[ir.Value]], None]
+"""Appends the standard nodes of a composite that reads these inputs; the last one computes the result."""
+
+
 @dataclass(frozen=True)
 class Composite:
     """One float operator of domain ``horizon``.
@@ -72,7 +76,7 @@ class Composite:
         function: ``f(x, attributes)`` where the operator is element-wise, in the precision of ``x``; else ``None``.
     """
 
-    expand: Callable[[CompositeExpansion, Sequence[ir.Value]], None]
+    expand: Expand
     function: Function | None = None
 
 
@@ -93,8 +97,13 @@ def expand_composites(model: ir.Model, keep: Callable[[ir.Node], bool] | None = 
 
 def expand(graph: ir.Graph, node: ir.Node) -> Sequence[ir.Node]:
     """Replace the composite ``node`` of ``graph``, in place, by the standard nodes that are returned."""
+    return expand_as(graph, node, COMPOSITES[node.op_type].expand)
+
+
+def expand_as(graph: ir.Graph, node: ir.Node, form: Expand) -> Sequence[ir.Node]:
+    """Replace ``node`` as :func:`expand` does, by the nodes that ``form`` appends."""
     expansion = CompositeExpansion(node)
-    COMPOSITES[node.op_type].expand(expansion, [value for value in node.inputs if value is not None])
+    form(expansion, [value for value in node.inputs if value is not None])
     last = expansion.nodes[-1].outputs[0]
     ir.convenience.replace_nodes_and_values(graph, node, [node], expansion.nodes, [node.outputs[0]], [last])
     return expansion.nodes
