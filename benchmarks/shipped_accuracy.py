@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness.trials.halves import selection_samples
 from numpy.typing import NDArray
 
 from engine.convert.items import QUANTIZED
@@ -123,7 +122,7 @@ def _row(model: str, given: argparse.Namespace, tool: Toolchain) -> str:
     specs = _specs(model, given, (*ORIGINAL, *OURS))
     runs = {spec: Measured(_run(spec, bench), spec.settings.label) for spec in specs}
     count = specs[0].evaluation_samples
-    chooses = selection_samples(count)
+    chooses = selection_half(count)
     own, ours = (_best(runs, part, chooses) for part in (specs[: len(ORIGINAL)], specs[len(ORIGINAL) :]))
     built, equal = _built(ours, runs[ours].run, tool)
     rest = ~chooses
@@ -137,6 +136,13 @@ def _row(model: str, given: argparse.Namespace, tool: Toolchain) -> str:
         equal,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def selection_half(count: int) -> NDArray[np.bool_]:
+    """Which of ``count`` images choose, shape (count,): half of them, drawn with seed 0."""
+    chosen = np.zeros(count, bool)
+    chosen[np.random.default_rng(0).permutation(count)[: count // 2]] = True
+    return chosen
 
 
 def _specs(model: str, given: argparse.Namespace, settings: Iterable[Settings]) -> list[TrialSpec]:
