@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 
 from engine.errors import PtqlabError
@@ -122,14 +123,10 @@ class Estimates:
         if (spec.model,) in self._known or spec.model in self._runs:
             return
         with suppress(PtqlabError, OSError, ImportError):
-            card = load_card(spec.model)
-            times = []
-            for count in (1, min(samples, spec.evaluation_samples)):
-                start = time.perf_counter()
-                float_outputs(card, count)
-                times.append(time.perf_counter() - start)
-            more = min(samples, spec.evaluation_samples) - 1
-            self._runs[spec.model] = max(times[1] - times[0], 0.0) / more if more else times[1]
+            card, most = load_card(spec.model), min(samples, spec.evaluation_samples)
+            float_outputs(card, 1)  # loads libraries and files
+            one, several = (min(_timed(partial(float_outputs, card, count)) for _ in range(2)) for count in (1, most))
+            self._runs[spec.model] = (several - one) / (most - 1) if several > one else several / most
 
     def probed(self, models: Collection[str]) -> list[str]:
         """Those of ``models`` of which only the speed of the float model is known."""
@@ -197,6 +194,13 @@ class Estimates:
         if spec.model not in self._nodes:
             self._nodes[spec.model] = _nodes_in_file(spec.model)
         return self._nodes[spec.model]
+
+
+def _timed(run: Callable[[], object]) -> float:
+    """Seconds that ``run`` takes."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def _nodes_in_file(model: str) -> int:

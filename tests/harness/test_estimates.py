@@ -77,19 +77,28 @@ def test_a_sweep_that_is_slower_than_its_stages_is_estimated_so() -> None:
 
 def test_a_model_is_probed_once_and_what_it_needs_before_its_trials_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    clock = iter([0.0, 1.0, 1.0, 3.0])
+    clock = iter([0.0, 9.0, 9.0, 10.0, 10.0, 12.0, 12.0, 99.0])  # the faster of two, of 1 and of 3 samples
     monkeypatch.setattr("harness.estimates.time.perf_counter", lambda: next(clock))
     monkeypatch.setattr("harness.zoo.cards.load_card", lambda name: None)
     monkeypatch.setattr("harness.zoo.float_baseline.float_outputs", lambda card, count: counts.append(count))
     found, spec = Estimates(), fakes.spec()
     found.probe(spec)
     found.probe(spec)
-    assert counts == [1, 3]
+    assert counts == [1, 1, 1, 3, 3]
     assert found.seconds(spec) == pytest.approx(1 + 0.5 * (15 + 60))
     total = found.total([spec], 1)
     assert total == pytest.approx(1 + 0.5 * (15 + 60) + 0.5 * (40 + 5 * 10))
     found.prepared(spec, {})
     assert found.total([spec], 1) == pytest.approx(1 + 0.5 * (15 + 60))
+
+
+def test_a_model_whose_first_sample_takes_as_long_as_several_still_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.zoo.cards.load_card", lambda name: None)
+    monkeypatch.setattr("harness.zoo.float_baseline.float_outputs", lambda card, count: None)
+    monkeypatch.setattr("harness.estimates._timed", lambda run: 0.6)
+    found, spec = Estimates(), fakes.spec()
+    found.probe(spec)
+    assert found.seconds(spec) == pytest.approx(1 + 0.2 * (15 + 60))
 
 
 def test_a_model_that_cannot_be_run_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
