@@ -95,3 +95,10 @@ def test_segments_of_a_straight_line_are_even() -> None:
 def test_tables_saturate_at_the_width_of_the_output() -> None:
     found = interpolation_tables(np.tanh, 4 / 32767, 0.5 / 127, bits=8)
     assert (min(found["table_param"]), max(found["table_param"])) == (-128, 127)
+
+
+def test_the_grid_over_all_inputs_is_computed_in_float32() -> None:
+    """The recorded table of ``Sigmoid_61`` of ``db_text_a``: in float64 the fifth offset would be -17170."""
+    found = interpolation_tables(lambda x: function("Sigmoid", x), 0.00033845973666757345, 3.051804378628731e-05)
+    assert found["bias"] == [26440, 20043, 18329, 30110, -17169, -23456, -17245, 32761]
+    assert found["bound"] == [-32768, -6400, -3584, 255, 4095, 6911, 32767, 32767]
