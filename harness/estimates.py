@@ -31,10 +31,10 @@ _LEAST = 1.0
 """Seconds that the smallest trial takes."""
 _STAGES, _PER_SAMPLE = 15.0, 1.5
 """What a trial takes, in runs of the float model on one sample: the stages of a conversion, and each sample that is
-simulated and scored. Means over a YOLOv8, a YOLOX and the bundled networks (docs/evidence/estimates.md).
+simulated and scored. Of a YOLOv8 and a YOLOX on a machine with other work on it (docs/evidence/estimates.md).
 """
 _METHODS = {CalibrationType.KL: 50.0, CalibrationType.DEFAULT: 120.0, CalibrationType.MIX: 200.0}
-"""What methods take besides, likewise."""
+"""What methods take besides: measured likewise for ``kl``, guessed for ``default`` and ``mix``."""
 _STATISTICS = 5.0
 """What statistics of a calibration sample take, in a preparation, likewise."""
 _SEARCH_SHARE = 0.5

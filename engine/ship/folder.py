@@ -129,7 +129,7 @@ def _readme(record: ShipRecord) -> str:
     return f"""\
 {record.origin.model} for {record.march.value}, calibrated by ptqlab {record.origin.engine}.
 Build the file for the board with the original toolchain, in this folder:
-    {tool} net.yaml
+    {tool}
 That writes {built}.bin, which runs on the board, and {built}_quantized_model.onnx.
 Compare the latter with what was measured:
     ptqlab ship --verify . {built}_quantized_model.onnx
