@@ -64,4 +64,4 @@ def test_notebooks_run(name: str) -> None:
     assert not any(cell.get("outputs") for cell in notebook.cells), "notebooks are kept without outputs"
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
     text = str(notebook.cells)
-    assert {"look_at_integers": "of 200 right", "read_a_sweep": "best on one half"}[name] in text
+    assert {"look_at_integers": "of 200 right", "read_a_sweep": "best: mnist_lenet"}[name] in text
