@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -111,12 +112,11 @@ def _compared(
     feed = _random_feed(ir.from_proto(before), input_shapes)
     if feed is None:
         return "it was not checked: an input is dynamic"
-    from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
-    from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
-
+    state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    failures = (state.Fail, state.InvalidArgument, state.InvalidGraph, state.RuntimeException, state.NotImplemented)
     try:
         exact, found = _outputs(before, feed), _outputs(after, feed)
-    except (Fail, InvalidArgument, InvalidGraph, RuntimeException, NoKernel) as error:
+    except failures as error:
         return f"it was not checked: ONNX Runtime cannot run the file ({_first_line(error)})"
     for info, first, second in zip(before.graph.output, exact, found, strict=True):
         largest = float(np.abs(first).max(initial=0.0))
@@ -150,8 +150,8 @@ def _random_feed(
 
 
 def _outputs(proto: onnx.ModelProto, feed: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.float64]]:
-    import onnxruntime as ort  # only for files of other versions
-
+    # By name, only for files of other versions: it checks a model and makes none, so that a newer one changes no key.
+    ort = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.log_severity_level = 4
     session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
