@@ -72,8 +72,9 @@ class Stub:
 
     made = 0
 
-    def __init__(self, replies: list[Reply | None] | None = None) -> None:
+    def __init__(self, replies: list[Reply | None] | None = None, code: str = "") -> None:
         Stub.made += 1
+        self.code = code
         self.usable, self.killed, self.replies = True, False, replies
 
     def run(self, task: Task) -> Reply | None:
@@ -90,7 +91,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> list[list[Reply | None]]:
     """Replies of the children that are made, in turn; without a list for one, it ends at its start."""
     given: list[list[Reply | None]] = []
     Stub.made = 0
-    monkeypatch.setattr(isolation, "Child", lambda code: Stub(given.pop(0) if given else None))
+    monkeypatch.setattr(isolation, "Child", lambda code: Stub(given.pop(0) if given else None, code))
     return given
 
 
@@ -123,7 +124,7 @@ class TestPool:
                 return None
 
         children = [Killer()]
-        monkeypatch.setattr(isolation, "Child", children.pop)
+        monkeypatch.setattr(isolation, "Child", lambda code: children.pop())
         assert pool.run(task(tmp_path)).failure is not None
         assert children == []
 

@@ -26,7 +26,8 @@ UNMET = SimpleNamespace(node="conv", request="int16", reason="no room")
 class Net:
     """A network whose stages are there already; ``refusal`` is raised in stage ``calibrate``."""
 
-    def __init__(self, clock: Any, refusal: Exception | None = None) -> None:
+    def __init__(self, bench: Bench, clock: Any, refusal: Exception | None = None) -> None:
+        self.bench = bench
         self.clock, self.refusal, self.asked = clock, refusal, []
         use = SimpleNamespace(evaluation=SimpleNamespace(split="evaluation"))
         self.card = SimpleNamespace(dataset=use)
@@ -61,8 +62,8 @@ def nets(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """``refusal`` to raise, and the ``last`` network."""
     found: dict[str, Any] = {"refusal": None}
 
-    def make(spec: object, bench: object, clock: Any) -> Net:
-        found["last"] = Net(clock, found["refusal"])
+    def make(spec: object, bench: Bench, clock: Any) -> Net:
+        found["last"] = Net(bench, clock, found["refusal"])
         return found["last"]
 
     monkeypatch.setattr(pipeline, "Network", make)
