@@ -162,9 +162,9 @@ def test_a_baseline_keeps_what_it_was_made_of(tmp_path: Path, name: str) -> None
 def test_labels_that_do_not_count_are_not_cited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A detector on images with classes of ImageNet has no class 342: it is scored against its float model."""
     card = load_card("mnist_lenet")
-    labels = explanation._labels("mnist_lenet", 5)
+    labels = explanation._samples("mnist_lenet", 5).labels
     assert labels is not None
     assert len(labels) == 5
     against_float = card.metric.model_copy(update={"labels": Labels.FLOAT})
     monkeypatch.setattr(explanation, "load_card", lambda _: card.model_copy(update={"metric": against_float}))
-    assert explanation._labels("mnist_lenet", 5) is None
+    assert explanation._samples("mnist_lenet", 5).labels is None
