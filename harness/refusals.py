@@ -31,13 +31,17 @@ class Refused(StrictModel):
 
 @contextmanager
 def refusal_kept(suite: str, workdir: Path) -> Iterator[None]:
-    """Keep the error that ends what is done inside, for ``ptqlab why``; forget an older one where there is none."""
+    """Keep the error that ends what is done inside, for ``ptqlab why``; forget an older one where there is none.
+
+    Where there is no working directory yet, there is no sweep to ask about, and none is made.
+    """
     path = sweep_folder(workdir, suite) / FILE
     try:
         yield
     except PtqlabError as error:
-        now = datetime.now().astimezone().isoformat(timespec="seconds")
-        save_json(Refused(suite=suite, at=now, message=str(error)), path)
+        if workdir.is_dir():
+            now = datetime.now().astimezone().isoformat(timespec="seconds")
+            save_json(Refused(suite=suite, at=now, message=str(error)), path)
         raise
     path.unlink(missing_ok=True)
 

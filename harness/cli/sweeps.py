@@ -233,11 +233,11 @@ def nightly(
     webhook = check_webhook(webhook)
     find_beside(suite)
     definition = open_suite(suite)
-    workdirs.refuse_unwritable(workdir)
     with refusal_kept(definition.name, workdir):
         points = expansion_of(definition).points
         show_problems(refuse_mistakes(definition, points))
         specs = resolve(definition, points)
+    workdirs.refuse_unwritable(workdir)
     plan = Plan(
         bench=Bench(workdir.resolve(), store_url=checked_url(store)),
         executor=executor_factory(executor),

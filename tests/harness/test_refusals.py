@@ -26,3 +26,9 @@ def test_a_defect_is_no_refusal(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), refusal_kept("mine", tmp_path):
         raise ZeroDivisionError
     assert refused("mine", tmp_path) is None
+
+
+def test_a_refusal_makes_no_working_directory(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError), refusal_kept("mine", tmp_path / "work"):
+        raise ConfigError("unknown metric")
+    assert not (tmp_path / "work").exists()
