@@ -88,7 +88,7 @@ def test_explain_follows_a_configuration(tmp_path: Path) -> None:
     assert [node["data_type"] for node in content["nodes"] if node["name"] == "conv"] == ["int16"]
     assert content["warnings"][0].startswith("conv (Conv; optimization: bias_correction): may depart from the original")
     both = CliRunner().invoke(app, ["explain", str(path), "-c", str(config), "--march", "bayes"])
-    assert str(both.exception) == "--march, --input-shape and --node-info: the file of --config has them"
+    assert str(both.exception) == "--march, --input-shape, --fix and --node-info: the file of --config has them"
 
 
 def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path: Path) -> None:
