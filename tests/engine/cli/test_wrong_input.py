@@ -154,12 +154,6 @@ def test_wrong_parameters(folder: Path, changes: dict[str, Any], message: str) -
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: model(opset=8), "The opset version of the model is 8, the minimum supported version is 9."),
-        (lambda: model(opset=20), "The opset version of the model is 20, the maximum supported version is 19."),
-        (
-            lambda: model(ir_version=11),
-            "ir version of the model is 11, which is greater than the maximum supported ir version of 10.",
-        ),
         (
             lambda: model(shape=("n", 8, 16, 16)),
             "input 'x' ?x8x16x16 is a dynamic shape. Please give the sizes, for example: --input-shape x=1x8x16x16",

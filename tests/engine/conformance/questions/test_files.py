@@ -19,6 +19,7 @@ from engine.conformance.questions.questions import QUESTIONS
 from engine.conformance.recording import CaseRecorder
 from engine.errors import ConfigError
 from engine.toolchain.command import Command
+from engine.toolchain.tool import Toolchain
 
 FIRST = QUESTIONS[0]
 OURS = "from engine.cli.vendor.hb_mapper import main; main()"
@@ -56,7 +57,7 @@ def test_an_answer_is_recorded_and_compared(tmp_path: Path, monkeypatch: pytest.
     config = next(path for path in write_questions([FIRST], tmp_path / "asked") if path.stem.endswith("bayes-e_max"))
     (tmp_path / "tool.py").write_text(OURS, encoding="utf-8")
     tool = Command.parse(f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'tool.py'))}", "--toolchain")
-    CaseRecorder(tool=tool, runtime=None, to=tmp_path / "cases", weights=True, time_limit=120.0).record(config)
+    CaseRecorder(tool=Toolchain(tool, 120.0), runtime=None, to=tmp_path / "cases", weights=True).record(config)
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
     assert case.family == FIRST.name
