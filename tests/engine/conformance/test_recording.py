@@ -123,7 +123,7 @@ def test_a_refusal_is_recorded_with_its_reason(tmp_path: Path) -> None:
     recorder(tmp_path, f"import sys; print('{log}'); sys.exit(255)").record(config)
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
-    assert case.refusal == "ERROR Input 0 is not supported"
+    assert case.refusal == "Input 0 is not supported"
     assert (row.outcome, row.converts) == (Ending.CONVERTED, False)
     assert row.departure is not None
     assert row.departure.stage is ComparedStage.REFUSAL
