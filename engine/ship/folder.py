@@ -13,7 +13,7 @@ from engine.errors import ConfigError, OutputError
 from engine.ir import to_bytes, write_atomically
 from engine.sealed import sealed, unsealed
 from engine.ship.configuration import configuration_text
-from engine.ship.network import network_of
+from engine.ship.network import network_of, not_carried
 from engine.ship.opset import write_as_opset_11
 from engine.ship.record import ShipRecord, count_integers, digest_of_integers, thresholds_of
 from engine.ship.refusals import refuse, unmeasured
@@ -80,7 +80,8 @@ def refuse_to_replace(directory: Path, force: bool) -> None:
 
 def _content(shipment: Shipment) -> tuple[dict[str, bytes], ShipRecord]:
     """The files by name, and the record among them."""
-    network = to_bytes(network_of(shipment.calibrated, documented=bool(unmeasured(shipment))))
+    model = network_of(shipment.calibrated, documented=bool(unmeasured(shipment)))
+    network = to_bytes(model)
     expected = shipment.quantized.clone()
     write_as_opset_11(expected)
     digests = {str(node.name): digest_of_integers(node) for node in expected.graph}
@@ -92,6 +93,7 @@ def _content(shipment: Shipment) -> tuple[dict[str, bytes], ShipRecord]:
         thresholds=thresholds_of(shipment.calibrated),
         integers=count_integers(expected),
         nodes={name: digest for name, digest in digests.items() if digest is not None},
+        not_carried=not_carried(shipment.calibrated, model),
         unmeasured=unmeasured(shipment),
     )
     return {

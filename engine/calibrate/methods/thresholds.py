@@ -124,7 +124,7 @@ def apply_thresholds(
         if keep and read_calibration(node).thresholds.size:
             continue
         if _is_weight(node):
-            set_thresholds(node, _weight_thresholds(node))
+            set_thresholds(node, largest_weights(node))
             continue
         if before_calibration(node.outputs[0]).name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
@@ -222,8 +222,17 @@ def _sources(node: ir.Node, outputs: Mapping[str, str]) -> list[str | float]:
     return [str(_source(node, outputs))]
 
 
-def _weight_thresholds(node: ir.Node) -> NDArray[np.float32]:
-    """``max|w|`` per output channel of the constant input of ``node``: NaN ignored, infinity the largest float32."""
+def largest_weights(node: ir.Node) -> NDArray[np.float32]:
+    """``max|w|`` per output channel of the constant input of ``node``, float32, shape (channels,).
+
+    NaN is ignored, infinity is the largest float32, and a channel of zeros has :data:`ZERO_WEIGHT_THRESHOLD`.
+
+    Args:
+        node: an ``HzCalibration`` of a constant.
+
+    Raises:
+        ModelError: its input is none.
+    """
     weight = constant_of(node.inputs[0])
     if weight is None:
         raise ModelError(f"node {node.name!r} calibrates a weight, but its input is not a constant")

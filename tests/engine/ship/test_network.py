@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.ir import before_calibration, calibration_nodes, constant_of, load_model, read_calibration
-from engine.ship.network import carries_pair, network_of
+from engine.ship.network import carries_pair, network_of, not_carried, stated_threshold
 from tests.engine.calibrate.models import graph
 from tests.engine.ship.conftest import Shipped
 
@@ -57,6 +57,35 @@ def test_documented_networks_have_pairs_alone(shipped: Shipped) -> None:
     pairs = sum(node.op_type == "DequantizeLinear" for node in network.graph)
     assert pairs == len(shipped.record.thresholds) - 1
     assert "horizon" not in network.opset_imports
+
+
+def inexact() -> float:
+    """A float32 threshold that is 127 times no float32 scale."""
+    candidates = (float(np.float32(1.99 + index * 2.0**-23)) for index in range(1000))
+    return next(each for each in candidates if stated_threshold(each / 127) != each)
+
+
+def test_all_is_carried_over_where_nothing_is_said(shipped: Shipped) -> None:
+    assert shipped.record.not_carried == ()
+
+
+def test_a_threshold_that_no_scale_states_is_said(shipped: Shipped) -> None:
+    other = with_thresholds(shipped.shipment.calibrated, "HZ_PREPROCESS_FOR_image", [inexact()])
+    (lost,) = not_carried(other, network_of(other))
+    assert lost.what == "threshold of HZ_PREPROCESS_FOR_image"
+    assert lost.cost.startswith(f"{inexact()!r} becomes ")
+
+
+def test_documented_networks_say_which_weights_lose_their_thresholds(shipped: Shipped) -> None:
+    calibrated = shipped.shipment.calibrated
+    assert not_carried(calibrated, network_of(calibrated, documented=True)) == ()
+    other = with_thresholds(calibrated, "w0", [0.5] * 8)
+    (lost,) = not_carried(other, network_of(other, documented=True))
+    assert (lost.what, lost.cost) == (
+        "thresholds of weight w0",
+        "8 of 8 channels are quantised by their largest magnitude",
+    )
+    assert not_carried(other, network_of(other)) == ()
 
 
 def test_weights_take_over_what_distinguishes_the_channels_of_their_input(shipped: Shipped) -> None:
