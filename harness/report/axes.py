@@ -48,6 +48,13 @@ class Axis:
             return self.factor * accuracy.margin / accuracy.float_value
         return None
 
+    def reach(self, result: TrialResult) -> float | None:
+        """:meth:`margin` upwards: no metric is above 1, which only the accuracy itself could seem to pass."""
+        margin, accuracy = self.margin(result), result.accuracy
+        if margin is None or accuracy is None or self.name != "accuracy.quantized":
+            return margin
+        return min(margin, max(0.0, 1.0 - accuracy.value))
+
 
 LATENCY = Axis("latency.total_ms", "latency", "estimated latency, BPU and CPU, ms", form=".3f")
 

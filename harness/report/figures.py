@@ -171,9 +171,14 @@ class _Part:
     has_bars: bool = False
     is_named: bool = False
 
-    def margins(self, axis: Axis) -> list[float | None] | None:
-        """Of each point; None without error bars, which cost the browser time even where they are empty."""
-        return [axis.margin(result) for result in self.trials] if self.has_bars else None
+    def bars(self, axis: Axis) -> dict[str, list[float | None] | None]:
+        """Upwards and downwards; None without error bars, which cost the browser time even where they are empty."""
+        if not self.has_bars:
+            return {"array": None, "arrayminus": None}
+        return {
+            "array": [axis.reach(result) for result in self.trials],
+            "arrayminus": [axis.margin(result) for result in self.trials],
+        }
 
 
 def _parts(group: Sequence[TrialResult], best: Collection[str]) -> list[_Part]:
@@ -193,7 +198,7 @@ def _points(
     part: _Part, best: Collection[str], links: Mapping[str, str], name: str, style: dict[str, str]
 ) -> go.Scatter:
     group = part.trials
-    bars = {"error_y": _error_bars(part.margins(QUALITIES[0]), style["color"])} if part.has_bars else {}
+    bars = {"error_y": _error_bars(part.bars(QUALITIES[0]), style["color"])} if part.has_bars else {}
     return go.Scatter(
         **bars,
         showlegend=part.is_named,
@@ -231,15 +236,16 @@ def _alike(values: list[float]) -> list[float] | float:
     return values[0] if len(set(values)) == 1 and len(values) >= MOST_ERROR_BARS else values
 
 
-def _error_bars(margins: list[float | None] | None, colour: str) -> dict[str, Any]:
-    return {"type": "data", "array": margins, "color": colour, "thickness": 1, "width": 2}
+def _error_bars(bars: Mapping[str, list[float | None] | None], colour: str) -> dict[str, Any]:
+    return {"type": "data", "symmetric": False, **bars, "color": colour, "thickness": 1, "width": 2}
 
 
 def _show_quality(axis: Axis, drawn: Sequence[_Part]) -> list[dict[str, Any]]:
     """Arguments of the button that plots ``axis``: new values of all traces, then the title that goes with them."""
     values = [[axis.of(result) for result in part.trials] for part in drawn]
-    margins = [part.margins(axis) for part in drawn]
-    return [{"y": values, "error_y.array": margins}, {"yaxis.title.text": axis.title}]
+    bars = [part.bars(axis) for part in drawn]
+    sides = {f"error_y.{side}": [each[side] for each in bars] for side in ("array", "arrayminus")}
+    return [{"y": values, **sides}, {"yaxis.title.text": axis.title}]
 
 
 def _show_heat(axis: Axis, cells: Sequence[Sequence[TrialResult | None]]) -> dict[str, Any]:

@@ -92,7 +92,10 @@ def test_quality_stands_over_the_time_of_bpu_and_cpu(sweep: Sweep) -> None:
     share = figure.layout.updatemenus[0].buttons[1].args[0]["y"][3]
     bars = figure.layout.updatemenus[0].buttons[1].args[0]["error_y.array"][3]
     assert list(bars) == [pytest.approx(100 * r.accuracy.margin / r.accuracy.float_value) for r in usable if r.accuracy]
-    assert list(points.error_y.array) == [pytest.approx(1.959964 * r.accuracy.stderr) for r in usable if r.accuracy]
+    margins = [1.959964 * r.accuracy.stderr for r in usable if r.accuracy]
+    assert list(points.error_y.arrayminus) == pytest.approx(margins)
+    up = [min(margin, 1 - r.accuracy.value) for margin, r in zip(margins, usable, strict=True) if r.accuracy]
+    assert list(points.error_y.array) == pytest.approx(up), "no metric is above 1"
     assert list(share) == [pytest.approx(100 * r.accuracy.ratio) for r in usable if r.accuracy]
 
 
