@@ -10,6 +10,7 @@ import yaml
 from engine.config import CompilerParameters, InputSpec
 from engine.ship.requests import requested
 from engine.ship.shipment import Shipment
+from engine.terms import EXTRAPOLATED, InputType, Layout
 
 WORKING_DIR = "./model_output"
 """Where the toolchain writes its results, in the ship folder."""
@@ -31,24 +32,27 @@ def configuration_text(shipment: Shipment) -> bytes:
         model["node_info"] = found
     content = {
         "model_parameters": model,
-        "input_parameters": _inputs(shipment.specs, shipment.config.input_parameters.input_batch),
+        "input_parameters": _inputs(shipment),
         "calibration_parameters": {"calibration_type": "load"},
         "compiler_parameters": _compiler(shipment.config.compiler_parameters),
     }
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()
 
 
-def _inputs(specs: Sequence[InputSpec], batch: int) -> dict[str, Any]:
+def _inputs(shipment: Shipment) -> dict[str, Any]:
     """``input_parameters`` of inputs whose shapes the network says."""
+    specs, batch = shipment.specs, shipment.config.input_parameters.input_batch
     norms = [spec.norm_type for spec in specs]
+    # The dialect of the S100 has no such key.
+    layouts = [] if shipment.config.march in EXTRAPOLATED else [_layout_rt(spec) for spec in specs]
     found: dict[str, Any] = {
         "input_name": _joined(spec.name for spec in specs),
         "input_type_train": _joined(spec.type_train.value for spec in specs),
         "input_layout_train": _joined(spec.layout_train.value for spec in specs),
         "input_type_rt": _joined(spec.type_rt.value for spec in specs),
     }
-    if any(spec.layout_rt for spec in specs):
-        found["input_layout_rt"] = _joined(spec.layout_rt.value if spec.layout_rt else "None" for spec in specs)
+    if any(layouts):
+        found["input_layout_rt"] = _joined(layout.value if layout else "None" for layout in layouts)
     if any(spec.space_and_range.value != "regular" for spec in specs):
         found["input_space_and_range"] = _joined(spec.space_and_range.value for spec in specs)
     if batch > 1:
@@ -59,6 +63,13 @@ def _inputs(specs: Sequence[InputSpec], batch: int) -> dict[str, Any]:
     if any(norm.has_scale for norm in norms):
         found["scale_value"] = _joined(_numbers(spec.scale) for spec in specs)
     return found
+
+
+def _layout_rt(spec: InputSpec) -> Layout | None:
+    """What ``spec`` means where it says no layout: the toolchain wants one for all but nv12."""
+    if spec.type_rt is InputType.NV12:
+        return None
+    return spec.layout_rt or (spec.layout_train if spec.type_rt is InputType.FEATUREMAP else Layout.NHWC)
 
 
 def _joined(texts: Any) -> str:

@@ -129,9 +129,6 @@ def test_networks_of_images_come_back_as_they_were(case: ImageCase, march: str) 
     assert found.equal, (found.first, case.blocks)
 
 
-@pytest.mark.xfail(
-    strict=False, reason="one drawn network of ten: another scale of a product (docs/evidence/shipping.md)"
-)
 @FEWER
 @given(case=deployed_cases(), march=MARCHES)
 def test_networks_of_deployed_forms_come_back_as_they_were(case: DeployedCase, march: str) -> None:

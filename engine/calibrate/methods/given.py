@@ -34,7 +34,8 @@ def with_given(placed: ir.Model) -> ir.Model:
     """A copy of ``placed`` with the thresholds that the model's file brought, where they fit.
 
     Tensors that share a threshold take the one that any of them has. Several thresholds for a tensor that takes but
-    one become their maximum; one for a weight is that of all its channels. Others stay without.
+    one become their maximum; one for a weight is that of all its channels. A constant operand takes its own instead of
+    its largest magnitude, as the original does (one network: a Mul and an Add). Others stay without.
     """
     model = placed.clone()
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
@@ -44,9 +45,12 @@ def with_given(placed: ir.Model) -> ir.Model:
     without = []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
-        if MARK_FIXED in node.metadata_props:
-            continue
         weight = constant_of(node.inputs[0])
+        if MARK_FIXED in node.metadata_props:
+            if weight is not None and values:
+                del node.metadata_props[MARK_FIXED]
+                set_thresholds(node, np.asarray([max(values)], np.float32))
+            continue
         if not values:
             without += [] if weight is not None else [str(tensor.name)]
             continue

@@ -217,3 +217,23 @@ def test_a_warning_names_five_and_counts_the_rest(caplog: pytest.LogCaptureFixtu
     with_given(with_marks({f"t{index}": [1.0] for index in range(7)}))
     assert "no BPU node uses the model's thresholds of t0, t1, t2, t3, t4 and 2 more." in caplog.text
     assert "the model has no thresholds for x, r0, r1" in caplog.text
+
+
+def test_a_constant_operand_takes_its_own_threshold_before_its_largest_magnitude() -> None:
+    """As the original takes it: Mul_14 and Add_24 of a drawn network, built from a ship folder by 1.24.3."""
+    model = graph(
+        [
+            helper.make_node("Conv", ["x", "w0"], ["c"], "conv"),
+            helper.make_node("Mul", ["c", "k"], ["y"], "mul"),
+        ],
+        {"x": (1, 3, 6, 5)},
+        ["y"],
+        {"w0": np.ones((4, 3, 1, 1), np.float32), "k": np.full((1, 4, 1, 1), 0.5, np.float32)},
+    )
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    (constant,) = [node for node in calibration_nodes(placed) if MARK_FIXED in node.metadata_props]
+    name = str(constant.inputs[0].name) if constant.inputs[0] is not None else ""
+    placed.metadata_props["hz.given_thresholds"] = json.dumps({name: [0.125], "x": [1.0]})
+    assert thresholds(with_given(placed))[str(constant.name)] == [0.125]
+    placed.metadata_props["hz.given_thresholds"] = json.dumps({"x": [1.0]})
+    assert thresholds(with_given(placed))[str(constant.name)] == [], "without one its largest magnitude is used"
