@@ -7,14 +7,14 @@ import inspect
 import pytest
 
 from engine import errors
-from engine.errors import ConfigError, MissingError, OutputError, PtqlabError
+from engine.errors import ConfigError, MissingError, OutputError, PtqlabError, ToolchainError
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_commands_exit_with_255_for_every_error_of_the_engine(kind: type[PtqlabError]) -> None:
-    assert kind("text").exit_code == 255
+def test_commands_exit_with_255_unless_the_user_s_toolchain_failed(kind: type[PtqlabError]) -> None:
+    assert kind.exit_code == (3 if kind is ToolchainError else 255)
 
 
 def test_what_is_missing_is_a_matter_of_configuration() -> None:
@@ -30,4 +30,7 @@ def test_no_other_error_is_a_kind_of_another() -> None:
     others = {
         kind.__name__: {base.__name__ for base in kind.__mro__[1:] if base in ALL} - {"PtqlabError"} for kind in ALL
     }
-    assert {name: bases for name, bases in others.items() if bases} == {"MissingError": {"ConfigError"}}
+    assert {name: bases for name, bases in others.items() if bases} == {
+        "MissingError": {"ConfigError"},
+        "ShipError": {"UnsupportedError"},
+    }
