@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CITED = re.compile(r"\b(?:docs/)?((?:reference/|howto/|evidence/)?\w+\.md)\b")
+CITED = re.compile(r"\b(?:docs/)?((?:reference/|howto/|evidence/)?\w+(?:\.zh)?\.md)\b")
 FOLDERS = ("engine", "harness", "research", "docs", "suites", "datasets")
-RESULTS = frozenset({"summary.md", "reference/cli.md"})
-"""Files that runs write, or that the build of the site does."""
+RESULTS = frozenset({"summary.md"})
+"""Files that runs write."""
 ELSEWHERE = frozenset({"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"})
 
 

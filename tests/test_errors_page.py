@@ -1,16 +1,22 @@
-"""The page of errors: every kind of error and every exit code stands on it, with a remedy."""
+"""The page of errors, in both languages: every kind of error and every exit code stands on it, with a remedy."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-ROWS = {
-    cells[1].strip("` "): cells[2:-1] for line in PAGE.splitlines() if (cells := line.split("|"))[1:] and len(cells) > 4
-}
+BY_LANGUAGE = pytest.mark.parametrize("page", ["errors.md", "errors.zh.md"])
+
+
+def rows(page: str) -> dict[str, list[str]]:
+    """Rows of the tables of a page: the first cell, and the others."""
+    lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    cells = [line.split("|") for line in lines]
+    return {row[1].strip("` "): row[2:-1] for row in cells if len(row) > 4}
 
 
 def sources() -> Iterator[str]:
@@ -19,15 +25,18 @@ def sources() -> Iterator[str]:
             yield path.read_text(encoding="utf-8")
 
 
-def test_every_error_has_a_row_with_a_remedy() -> None:
+@BY_LANGUAGE
+def test_every_error_has_a_row_with_a_remedy(page: str) -> None:
     errors = {name for text in sources() for name in re.findall(r"^class (\w+Error)\(\w", text, re.M)}
     assert errors >= {"ConfigError", "ModelError", "BaselineError"}
+    found = rows(page)
     for name in errors - {"PtqlabError"}:
-        assert name in ROWS, f"{name}: docs/errors.md has no row"
-        assert all(cell.strip() for cell in ROWS[name]), name
+        assert name in found, f"{name}: docs/{page} has no row"
+        assert all(cell.strip() for cell in found[name]), name
 
 
-def test_every_exit_code_has_a_row() -> None:
+@BY_LANGUAGE
+def test_every_exit_code_has_a_row(page: str) -> None:
     codes = {code for text in sources() for code in re.findall(r"^(?:EXIT_\w+| +exit_code) = (\d+)$", text, re.M)}
     assert codes >= {"1", "14", "255"}
-    assert codes <= set(ROWS)
+    assert codes <= set(rows(page))

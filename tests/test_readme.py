@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+BY_LANGUAGE = pytest.mark.parametrize(("name", "other"), [("README.md", "README.zh.md"), ("README.zh.md", "README.md")])
 CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
 
 
@@ -19,8 +20,11 @@ def measure(name: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def test_it_is_short() -> None:
-    assert len(README.splitlines()) <= 100
+@BY_LANGUAGE
+def test_it_is_short_and_begins_with_a_link_to_the_other_language(name: str, other: str) -> None:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 100
+    assert f"]({other})" in lines[2]
 
 
 def test_it_has_the_two_commands_that_ci_reads() -> None:
@@ -47,7 +51,8 @@ def test_figures_of_conformance_are_those_of_its_page(said: str, measures: list[
     assert list(found.groups()) == [pair[part] for part in (0, 1) for pair in pairs]
 
 
-def test_links_lead_somewhere() -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert targets
+@BY_LANGUAGE
+def test_links_lead_somewhere(name: str, other: str) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text(encoding="utf-8"))
+    assert other in targets
     assert [target for target in targets if not (ROOT / target).exists()] == []

@@ -1,8 +1,8 @@
-"""Writes the page of all commands from the commands themselves, while the site is built."""
+"""Hook of mkdocs that writes the page of all commands from the commands themselves."""
 
 from importlib import import_module
+from typing import Any
 
-import mkdocs_gen_files
 import typer
 from typer.cli import get_docs_for_click
 
@@ -23,7 +23,7 @@ COMMANDS = {
 }
 
 
-def page() -> str:
+def commands() -> str:
     """Markdown of all commands with their options."""
     parts = ["# Commands\n\nWritten from the commands' own help.\n"]
     for name, target in COMMANDS.items():
@@ -34,5 +34,6 @@ def page() -> str:
     return "\n".join(parts)
 
 
-with mkdocs_gen_files.open("reference/cli.md", "w") as file:
-    file.write(page())
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
+    """The text of a page of the site."""
+    return commands() if page.file.src_uri == "reference/cli.md" else markdown
