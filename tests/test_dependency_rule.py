@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
     {"cli", "compat"},
+    {"rewrite"},
     {"ship"},
     {"conformance", "tune"},
     {"convert"},

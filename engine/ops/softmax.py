@@ -35,10 +35,12 @@ class SoftmaxRule(FloatRule):
     on_request = True
 
     def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
-        axis, rank = softmax_axis(node), len(shape_of(given(node, 0)))
-        if node.op_type == COMPOSITE:
-            return None
-        return None if axis == rank - 1 else because(Code.LAST_AXIS, op_type="Softmax", axis=axis)
+        axis, shape = softmax_axis(node), shape_of(given(node, 0))
+        if node.op_type != COMPOSITE and axis != len(shape) - 1:
+            return because(Code.LAST_AXIS, op_type="Softmax", axis=axis)
+        length, limit = shape[axis], march.limits.reduce_length
+        # The original's compiler fails on its ReduceSum (4104 values asked for on bayes-e).
+        return because(Code.REDUCED_VALUES, length=length, limit=limit) if length > limit else None
 
     def decompose(self, node: ir.Node, wide: bool = False) -> Sequence[ir.Node]:
         """The six nodes, named like the original's; thresholds of what cannot exceed 1 are fixed.

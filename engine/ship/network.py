@@ -32,7 +32,7 @@ from engine.ir import (
 )
 from engine.ops.core.derive import fold_input_scales
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, CompositeExpansion, expand, expand_as
-from engine.ship.opset import write_as_opset_11
+from engine.ship.opset import give_regions, write_as_opset_11
 from engine.ship.record import NotCarried, thresholds_of
 
 IR_VERSION = 6
@@ -58,7 +58,7 @@ def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
         if _is_of_pixels(node):
             _pass_by(model, node)
     take_out_preprocessing(model)
-    _give_regions(model)
+    give_regions(model)
     _expand_composites(model)
     for node in tuple(calibration_nodes(model)):
         _fold_channel_scales(model, node)
@@ -72,19 +72,6 @@ def carries_pair(calibrated: ir.Model) -> bool:
     """Whether a tensor is there that a pair can stand on: an activation of int8 with one threshold."""
     found = thresholds_of(calibrated).values()
     return any(each.type == INT8 and len(each.values) == 1 for each in found)
-
-
-def _give_regions(model: ir.Model) -> None:
-    """An empty tensor for each ``roi`` and ``scales`` that a Resize lacks: later opsets than 11 leave them out."""
-    for node in model.graph:
-        if node.op_type != "Resize" or node.domain:
-            continue
-        for index, name in ((1, "roi"), (2, "scales")):
-            if len(node.inputs) > index and node.inputs[index] is None:
-                empty = ir.tensor(np.zeros(0, np.float32), name=f"{node.name}_{name}")
-                value = ir.val(empty.name, const_value=empty)
-                model.graph.register_initializer(value)
-                node.replace_input_with(index, value)
 
 
 def _is_of_pixels(calibration: ir.Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -40,6 +41,19 @@ def write_as_opset_11(model: ir.Model) -> None:
             _write_over_last_axis(node)
         _drop_defaults(node, opset)
     model.opset_imports[""] = OPSET
+
+
+def give_regions(model: ir.Model) -> None:
+    """An empty tensor for each ``roi`` and ``scales`` that a Resize lacks: later opsets than 11 leave them out."""
+    for node in model.graph:
+        if node.op_type != "Resize" or node.domain:
+            continue
+        for index, name in ((1, "roi"), (2, "scales")):
+            if len(node.inputs) > index and node.inputs[index] is None:
+                empty = ir.tensor(np.zeros(0, np.float32), name=f"{node.name}_{name}")
+                value = ir.val(empty.name, const_value=empty)
+                model.graph.register_initializer(value)
+                node.replace_input_with(index, value)
 
 
 def _write_as_attribute(model: ir.Model, node: ir.Node, name: str) -> None:

@@ -27,6 +27,7 @@ from harness.cli.init import init
 from harness.cli.listing import list_things, validate
 from harness.cli.model import model
 from harness.cli.results import compare, show
+from harness.cli.rewrite import rewrite
 from harness.cli.serve import serve
 from harness.cli.ship import ship
 from harness.cli.sweeps import nightly, run, sync
@@ -98,6 +99,7 @@ _OWN: Mapping[str, Callable[..., None]] = {
     "classify": classify,
     "sample": sample,
     "model": model,
+    "rewrite": rewrite,
     "ship": ship,
 }
 

@@ -31,6 +31,15 @@ def test_the_axis_depends_on_the_operator_set(opset: int, attributes: dict[str, 
     assert SoftmaxRule().on_request
 
 
+@pytest.mark.parametrize(("attributes", "op_type"), [({"axis": -1}, "Softmax"), ({"axis": 2}, "HzSoftmax")])
+def test_more_values_than_a_reduction_takes_stay(attributes: dict[str, int], op_type: str) -> None:
+    """The original's compiler fails on the ReduceSum of 4104 values."""
+    for length, reason in ((4096, None), (4097, Code.REDUCED_VALUES)):
+        node = softmax(13, (1, 4, length), **attributes)
+        node.op_type = op_type
+        assert refused(SoftmaxRule(), node, late=True) is reason
+
+
 def test_the_six_nodes_their_names_and_marks() -> None:
     nodes = SoftmaxRule().decompose(softmax(11, axis=2))
     assert [(node.op_type, str(node.name)) for node in nodes] == [
