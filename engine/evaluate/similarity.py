@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationData, FloatSession, Kernels
 from engine.calibrate.data.samples import evenly_spread
-from engine.calibrate.forward.compare import Distance, cosine, distance
+from engine.calibrate.forward.compare import cosine
 from engine.calibrate.forward.health import HealthMeter, IntegerDistance
 from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.simulate import Session, TensorInfo
@@ -80,6 +80,10 @@ class Evaluator:
         session = _float_session(model, self._threads)
         return self._score([session.run(feed) for feed in self._feeds])
 
+    def distances(self, quantized: ir.Model) -> dict[str, IntegerDistance]:
+        """Distance of a quantised model's outputs, by name."""
+        return _distances(Session(quantized, threads=self._threads), zip(self._feeds, self._expected, strict=True))
+
     def _score(self, results: list[Mapping[str, Array]]) -> Similarity:
         cosines, agreements = [], []
         for found, expected in zip(results, self._expected, strict=True):
@@ -109,35 +113,32 @@ def integer_distances(
         threads: CPU threads; None for all.
 
     Returns:
-        Means over the samples of cosine, L1 and L2, the largest Chebyshev distance, and what
-        :class:`~engine.calibrate.forward.health.IntegerDistance` adds.
+        As :meth:`~engine.calibrate.forward.health.HealthMeter.distance` defines them.
     """
-    exact, integer = None, Session(quantized, threads=threads)
-    found: dict[str, list[Distance]] = {info.name: [] for info in integer.outputs}
-    meters = {name: HealthMeter() for name in found}
-    for index in range(len(data)):
-        feed = data.read(index, index + 1)
-        expected = known.of(index)
-        if expected is None:
-            exact = exact or FloatSession(optimized, threads=threads, kernels=Kernels.PLAIN, max_batch=1)
-            expected = exact.run(feed)
+
+    def samples() -> Iterator[tuple[Mapping[str, Array], Mapping[str, Array]]]:
+        exact = None
+        for index in range(len(data)):
+            feed = data.read(index, index + 1)
+            expected = known.of(index)
+            if expected is None:
+                exact = exact or FloatSession(optimized, threads=threads, kernels=Kernels.PLAIN, max_batch=1)
+                expected = exact.run(feed)
+            yield feed, expected
+
+    return _distances(Session(quantized, threads=threads), samples())
+
+
+def _distances(
+    integer: Session, samples: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]
+) -> dict[str, IntegerDistance]:
+    """By output, over samples with the float model's results."""
+    meters = {info.name: HealthMeter() for info in integer.outputs}
+    for feed, expected in samples:
         actual = integer.run(as_integers(feed, integer.inputs))
-        for name, distances in found.items():
-            distances.append(distance(actual[name], expected[name]))
-            meters[name].add(actual[name], expected[name])
-    return {
-        name: IntegerDistance(
-            cosine=float(np.mean([each.cosine for each in distances])),
-            l1=float(np.mean([each.l1 for each in distances])),
-            l2=float(np.mean([each.l2 for each in distances])),
-            chebyshev=max(each.chebyshev for each in distances),
-            sqnr=meters[name].sqnr,
-            saturated=meters[name].saturated,
-            dead=meters[name].dead()[0],
-            lost=meters[name].dead()[1],
-        )
-        for name, distances in found.items()
-    }
+        for name, meter in meters.items():
+            meter.add(actual[name], expected[name])
+    return {name: meter.distance() for name, meter in meters.items()}
 
 
 def _float_session(model: ir.Model, threads: int | None) -> FloatSession:

@@ -18,7 +18,7 @@ from engine.calibrate.data.sources import FolderData, InputFolder, image_pixels
 from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError
-from engine.terms import Layout
+from engine.terms import Layout, NormType
 
 Array = NDArray[Any]
 
@@ -37,7 +37,10 @@ _SAME_IMAGE = 2.0
 _BARS = "▁▂▃▄▅▆▇█"
 _BINS = 16
 _OTHER = 0.25
-"""Largest difference of two cumulative distributions (Kolmogorov-Smirnov) that are the same."""
+"""Largest difference of two cumulative distributions (Kolmogorov-Smirnov) that are the same, of many samples."""
+_CRITICAL = 1.36
+"""Of few samples it is ``_CRITICAL * sqrt(1 / n + 1 / m)``: the critical value of that test at five percent, as if all
+values of one sample were alike, since those of one image belong together."""
 
 
 def folder_doubts(data: FolderData) -> Iterator[str]:
@@ -46,11 +49,9 @@ def folder_doubts(data: FolderData) -> Iterator[str]:
     Raises:
         CalibrationDataError: a file cannot be read as the input that it is for.
     """
-    if len(data) < ADVISED_SAMPLES:
-        counted = "1 calibration sample is" if len(data) == 1 else f"{len(data)} calibration samples are"
-        yield f"{counted} few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
+    yield from _few(len(data))
     for folder in data.folders:
-        look = _Look(folder.spec)
+        look = _Look(folder.spec, alone=len(data.folders) == 1)
         for index, file in enumerate(folder.files):
             if folder.images:
                 folder.check_image(index)
@@ -69,18 +70,32 @@ def folder_doubts(data: FolderData) -> Iterator[str]:
 def array_doubts(arrays: Mapping[str, Array], inputs: Sequence[InputSpec]) -> Iterator[str]:
     """What is doubtful about samples in memory, along the first dimension of ``arrays``, as :func:`folder_doubts`."""
     specs = {spec.name: spec for spec in inputs}
+    yield from _few(min(map(len, arrays.values()), default=0))
     for name, array in arrays.items():
-        look = _Look(specs.get(name, InputSpec(name=name)))
+        look = _Look(specs.get(name, InputSpec(name=name)), alone=len(arrays) == 1)
         for index in range(len(array)):
             look.add(array[index], f"sample {index}")
         yield from look.doubts()
 
 
+def _few(count: int) -> Iterator[str]:
+    if count < ADVISED_SAMPLES:
+        counted = "1 calibration sample is" if count == 1 else f"{count} calibration samples are"
+        yield f"{counted} few: {ADVISED_SAMPLES} or more are advised, about 100 are best"
+
+
 @dataclass
 class _Look:
-    """What the samples of one input have in common."""
+    """What the samples of one input have in common.
+
+    Attributes:
+        spec: of the input.
+        alone: whether it is the network's only one. Beside others a feature map may be a mask or a state, which is one
+            value throughout and the same in all samples.
+    """
 
     spec: InputSpec
+    alone: bool
     count_of: dict[str, str] = field(default_factory=dict)
     samples: int = 0
     constant: list[tuple[str, float]] = field(default_factory=list)
@@ -102,7 +117,7 @@ class _Look:
             return
         self.count(np.ascontiguousarray(sample).tobytes(), name)
         with np.errstate(all="ignore"):
-            least, most = float(np.nanmin(sample)), float(np.nanmax(sample))
+            least, most = float(np.fmin.reduce(sample, axis=None)), float(np.fmax.reduce(sample, axis=None))
         if least == most and sample.size > 1 and most:
             self.constant.append((name, most))
         self.least, self.most = min(self.least, least), max(self.most, most)
@@ -111,6 +126,8 @@ class _Look:
     def doubts(self) -> Iterator[str]:
         """Over all samples."""
         where = f"input {self.spec.name!r}"
+        if not self.alone and not self.spec.is_image:
+            return
         if self.constant and self.samples > 1:
             name, value = self.constant[0]
             yield (
@@ -129,7 +146,9 @@ class _Look:
     def _scaled(self, where: str) -> Iterator[str]:
         """Images of floats that were normalised before, which the converted model does again."""
         evidence = f"{where}: all samples lie between {self.least:.4g} and {self.most:.4g}"
-        again = f"the converted model takes pixels of 0 to 255 and applies norm_type {self.spec.norm_type.value} itself"
+        kind = self.spec.norm_type
+        applied = "" if kind is NormType.NONE else f" and applies norm_type {kind.value} itself"
+        again = f"the converted model takes pixels of 0 to 255{applied}"
         if self.least >= 0 and self.most <= _LARGEST_UNIT:
             yield (
                 f"{evidence}, as pixels divided by 255; {again}: multiply the samples by 255, or make the input a "
@@ -194,7 +213,7 @@ def other_distribution(calibration: Array, evaluation: Array, name: str) -> str 
     """Whether the values of an input differ between calibration and evaluation, with both histograms; None if not.
 
     Args:
-        calibration, evaluation: samples of one input, in the same units.
+        calibration, evaluation: samples of one input, in the same units, along the first dimension.
         name: of the input.
     """
     first, second = (np.sort(_thinned(array)) for array in (calibration, evaluation))
@@ -203,11 +222,11 @@ def other_distribution(calibration: Array, evaluation: Array, name: str) -> str 
     points = np.concatenate([first, second])
     ranks = [np.searchsorted(values, points, side="right") / values.size for values in (first, second)]
     apart = float(np.abs(ranks[0] - ranks[1]).max())
-    if apart <= _OTHER:
+    if apart <= max(_OTHER, _CRITICAL * (1 / len(calibration) + 1 / len(evaluation)) ** 0.5):
         return None
     ends = float(points.min()), float(points.max())
     return (
-        f"input {name!r}: calibration and evaluation data differ by {apart:.0%} of their values "
+        f"input {name!r}: calibration and evaluation data are distributed differently, Kolmogorov-Smirnov {apart:.2f} "
         f"({ends[0]:.4g} {_histogram(first, ends)} {ends[1]:.4g} and {_histogram(second, ends)}), so thresholds do not "
         "fit what is evaluated: take calibration samples from the same source, prepared in the same way"
     )
@@ -220,5 +239,5 @@ def _thinned(array: Array, most: int = 100_000) -> NDArray[np.float64]:
 
 
 def _histogram(values: Array, ends: tuple[float, float]) -> str:
-    counts, _ = np.histogram(values, _BINS, ends if ends[0] < ends[1] else None)
+    counts, _ = np.histogram(values, _BINS, ends)
     return "".join(_BARS[round(count / max(counts.max(), 1) * (len(_BARS) - 1))] for count in counts)

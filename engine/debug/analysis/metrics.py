@@ -63,13 +63,14 @@ def parse_metric(name: str) -> DistanceMeasure:
     return found[0]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def measure(metric: DistanceMeasure, actual: Array, expected: Array) -> float:
     """``metric`` of two arrays of the same size, computed in float64.
 
     ``cosine-similarity``: cosine of the angle between both; ``mse``: mean of e²; ``mre``: sum of abs(e) over the sum
     of abs(expected); ``sqnr``: 10 log10 of the sum of expected² over that of e², in dB; ``chebyshev``: largest abs(e).
     An error of 0 has an ``sqnr`` of infinity; an error where all of ``expected`` is 0 has an ``mre`` of infinity and
-    an ``sqnr`` of minus infinity.
+    an ``sqnr`` of minus infinity. Where a value is NaN or infinite, a figure may be NaN.
     """
     pairs = _chunks(np.asarray(actual).reshape(-1), np.asarray(expected).reshape(-1))
     match metric:

@@ -180,6 +180,7 @@ def _in_layout(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def as_integers(array: Array, kind: np.dtype[Any]) -> Array:
-    """``array`` rounded half to even and clipped to an integer type."""
+    """``array`` rounded half to even and clipped to an integer type; NaN is 0."""
     limits = np.iinfo(kind)
-    return np.clip(np.rint(array), limits.min, limits.max).astype(kind)
+    whole: Array = np.nan_to_num(np.rint(array), nan=0.0)
+    return np.clip(whole, limits.min, limits.max).astype(kind)

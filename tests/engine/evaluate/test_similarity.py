@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.calibrate import FloatSession
-from engine.calibrate.data.sources import as_fed
+from engine.calibrate.data.sources import ArrayData, as_fed
 from engine.config import parse_config
 from engine.convert import convert
 from engine.evaluate.similarity import Evaluator, as_integers
@@ -42,6 +42,9 @@ def test_the_integer_table_of_a_conversion_covers_all_samples(tmp_path: Path) ->
     assert distance.l1 == pytest.approx(np.mean(errors), rel=1e-5)
     assert distance.l2 == pytest.approx(np.mean([np.linalg.norm(e) / e.size for e in errors]), rel=1e-5)
     assert distance.chebyshev == pytest.approx(np.max(errors), rel=1e-5)
+    data = ArrayData({info.name: images[:, None] if images.ndim == 3 else images}, CARD.input_specs)
+    again = Evaluator(result.models["optimized_float"], data).distances(result.models["quantized"])
+    assert again[row.name].cosine == pytest.approx(distance.cosine, abs=1e-6)
 
 
 def test_pixels_are_rounded_half_to_even_and_saturated_channels_last() -> None:

@@ -86,9 +86,21 @@ def test_constant_samples_and_copies_are_counted(tmp_path: Path) -> None:
     assert "3 of 20 samples are copies of others" in copies
 
 
+def test_masks_and_states_beside_another_input_are_beyond_doubt() -> None:
+    images = RNG.integers(0, 256, (20, 3, 4, 6), np.uint8)
+    arrays = {"x": images, "mask": np.ones((20, 8), np.float32), "state": np.zeros((20, 8), np.float32)}
+    assert list(array_doubts(arrays, [SCALED])) == []
+    found = list(array_doubts({"only": arrays["mask"]}, []))
+    assert [text.split(": ")[1].split(" (")[0] for text in found] == [
+        "20 of 20 samples hold one value throughout",
+        "19 of 20 samples are copies of others",
+    ]
+
+
 def test_samples_in_memory_are_looked_at_too() -> None:
     samples = np.repeat(RNG.uniform(0, 1, (1, 3, 4, 6)), 4, axis=0).astype(np.float32)
-    copies, divided = array_doubts({"x": samples}, [SCALED])
+    few, copies, divided = array_doubts({"x": samples}, [SCALED])
+    assert few.startswith("4 calibration samples are few")
     assert "3 of 4 samples are copies of others (sample 1 of sample 0)" in copies
     assert "divided by 255" in divided
 
@@ -110,9 +122,35 @@ def test_channels_in_another_order_than_the_images_beside_are_named(tmp_path: Pa
 
 
 def test_other_data_than_those_that_are_evaluated_are_shown() -> None:
-    first, second = RNG.uniform(0, 255, (4, 3, 8, 8)), RNG.uniform(0, 60, (4, 3, 8, 8))
+    first, second = RNG.uniform(0, 255, (20, 3, 8, 8)), RNG.uniform(0, 60, (20, 3, 8, 8))
     assert other_distribution(first, first[::-1], "x") is None
     found = other_distribution(first, second, "x")
     assert found is not None
-    assert "calibration and evaluation data differ" in found
+    assert "calibration and evaluation data are distributed differently, Kolmogorov-Smirnov 0.7" in found
     assert "█" in found
+
+
+def test_few_images_may_be_darker_than_many() -> None:
+    """Values of one image belong together: four say little of a hundred, unless they are divided by 255."""
+
+    def images(count: int) -> np.ndarray:
+        return RNG.uniform(0, 255, (count, 1)) * RNG.uniform(0.8, 1, (count, 64))
+
+    many, draws = images(100), [images(4) for _ in range(50)]
+    assert [other_distribution(many, few, "x") for few in draws].count(None) == 50
+    assert all(other_distribution(many, few / 255, "x") for few in draws)
+    assert other_distribution(many, many[:1] / 255, "x") is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_samples_of_nan_alone_cause_no_warning_of_numpy(tmp_path: Path) -> None:
+    pixels = RNG.integers(0, 256, (20, 3, 4, 6)).astype(np.float32)
+    pixels[3] = np.nan
+    (found,) = doubts(tmp_path / "a", pixels)
+    assert found.endswith("003.bin: holds NaN, which the statistics ignore (is cal_data_type right?)")
+
+
+def test_a_normalisation_that_the_model_has_not_is_not_claimed(tmp_path: Path) -> None:
+    plain = SCALED.model_copy(update={"norm_type": NormType.NONE, "scale": None})
+    (found,) = doubts(tmp_path / "a", RNG.uniform(0, 1, (20, 3, 4, 6)).astype(np.float32), plain)
+    assert "the converted model takes pixels of 0 to 255: multiply the samples by 255" in found

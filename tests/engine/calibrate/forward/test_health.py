@@ -52,6 +52,28 @@ def test_clipped_outputs_are_saturated() -> None:
     assert fed([(np.clip(exact, -0.5, 0.5), exact)]).saturated > 0.5
 
 
+def test_the_largest_of_few_values_is_not_saturated() -> None:
+    """Ten logits with noise of 3 %: the largest of a sample lies beyond it in every second sample."""
+    samples = [RNG.normal(size=(1, 10)) for _ in range(20)]
+    meter = fed([(sample + RNG.normal(size=sample.shape) * 0.03, sample) for sample in samples])
+    assert meter.saturated == 0
+    clipped = fed([(np.clip(sample, -1, 1), sample) for sample in samples])
+    assert clipped.saturated == pytest.approx(float(np.mean(np.abs(samples) > 1)), abs=0.05)
+
+
+def test_classes_that_no_sample_shows_are_not_dead() -> None:
+    """Scores of a scale of their own: what reaches less than half a step says nothing."""
+    exact = np.concatenate([RNG.uniform(0, 1, (1, 4, 64)), RNG.uniform(0, 0.003, (1, 4, 64))], axis=1)
+    assert fed([(np.rint(exact * 128) / 128, exact)]).dead() == (0.0, "")
+
+
+def test_all_figures_of_an_output() -> None:
+    exact = np.array([[[3.0, 4.0]]])
+    found = fed([(exact, exact), (exact * 0.5, exact)]).distance()
+    assert (found.cosine, found.l1, found.chebyshev) == (pytest.approx(1), pytest.approx(0.875), 2)
+    assert found.sqnr == pytest.approx(10 * np.log10(50 / 6.25))
+
+
 def test_nothing_moves_of_equal_outputs() -> None:
     exact = RNG.normal(size=(1, 10))
     assert fed([(exact, exact)]).sqnr == float("inf")
@@ -62,7 +84,7 @@ def test_nothing_moves_of_equal_outputs() -> None:
     [
         ({}, ""),
         ({"cosine": 0.42}, "its cosine to the float model is 0.4200"),
-        ({"cosine": float("nan")}, "its cosine"),
+        ({"cosine": float("nan")}, "it, or that of the float model, holds NaN or infinity"),
         ({"sqnr": -6.0}, "its SQNR is -6.0 dB"),
         ({"saturated": 0.3}, "30.0% of its elements lie beyond"),
         ({"dead": 0.5, "lost": "4 of 8 slices"}, "4 of 8 slices"),
@@ -75,3 +97,18 @@ def test_floors(figures: dict[str, float], text: str) -> None:
     assert found.startswith(text)
     assert bool(found) == bool(text)
     assert broken(Distance(**healthy)) == ()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_values_without_end_are_named_without_a_warning_of_numpy(value: float, everywhere: bool) -> None:
+    exact = RNG.normal(size=(1, 4, 32)).astype(np.float32)
+    spoiled = np.full_like(exact, value) if everywhere else exact.copy()
+    spoiled[0, 1, 2] = value
+    for found in (fed([(exact, spoiled), (exact, exact)]), fed([(spoiled, spoiled)])):
+        said = broken(found.distance())
+        if value == 3e38:
+            assert not any("NaN" in text for text in said)
+        else:
+            assert said == ("it, or that of the float model, holds NaN or infinity",)

@@ -31,3 +31,10 @@ def test_equal_zero_empty_and_nan() -> None:
     assert [measure(metric, empty, empty) for metric in DistanceMeasure] == [1, 0, 0, np.inf, 0]
     spoiled = np.array([np.nan, 1, 1])
     assert np.isnan([measure(metric, spoiled, one) for metric in DistanceMeasure]).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_cause_no_warning() -> None:
+    endless = np.array([np.inf, -np.inf, 1])
+    assert np.isnan([measure(metric, endless, endless) for metric in DistanceMeasure]).all()
+    assert measure(DistanceMeasure.MSE, endless, np.ones(3)) == np.inf

@@ -136,6 +136,7 @@ def test_tensors_in_another_shape_are_found_by_their_names(name: str, shape: tup
         ([0.5, 1.5, 2.5, -0.5, -1.5], np.int8, [0, 2, 2, 0, -2]),
         ([127.4, 128.0, -128.6, -500.0], np.int8, [127, 127, -128, -128]),
         ([-1.0, 255.6], np.uint8, [0, 255]),
+        ([np.nan, np.inf, -np.inf], np.int8, [0, 127, -128]),
     ],
 )
 def test_integers_are_rounded_half_to_even_and_clipped(values: list[float], kind: type, expected: list[int]) -> None:
