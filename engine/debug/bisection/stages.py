@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -103,5 +104,7 @@ def parse_bounds(texts: Sequence[str]) -> dict[StageName, Bounds]:
             value = float(number)
         except ValueError as error:
             raise ConfigError(f"bound {text!r}: {number!r} is no number") from error
+        if math.isnan(value):
+            raise ConfigError(f"bound {text!r}: nothing keeps a bound of NaN; inf and -inf are allowed")
         found[StageName(stage)] = replace(found.get(StageName(stage), Bounds()), **{name: value})
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from engine.debug.bisection.stages import ALLOWED, FLOAT_STAGES, INTEGER_STAGES, Bounds, StageName, parse_bounds
@@ -48,3 +50,6 @@ def test_stages_that_a_bound_may_be_given_for(bound: str, stages: set[str]) -> N
 def test_what_is_no_number() -> None:
     with pytest.raises(ConfigError, match=r"bound 'bin:lsb=': '' is no number"):
         parse_bounds(["bin:lsb="])
+    with pytest.raises(ConfigError, match=r"bound 'bin:lsb=nan': nothing keeps a bound of NaN"):
+        parse_bounds(["bin:lsb=nan"])
+    assert parse_bounds(["quantized:sqnr=-inf"])[StageName.QUANTIZED].sqnr == -math.inf
