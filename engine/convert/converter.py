@@ -209,30 +209,13 @@ def log_ends(source: ir.Model) -> None:
 
 def log_broken_outputs(distances: Mapping[str, Distance], run: Run, data: CalibrationData) -> None:
     """Warn of outputs that no longer say what the float model's do, and name the node where that begins."""
-    from engine.calibrate.forward.health import FLOOR_SQNR, IntegerDistance, broken
+    from engine.debug.bisection.breaks import Break, broken_in_words, first_break
 
-    found = {name: said for name, distance in distances.items() if (said := broken(distance))}
-    if not found:
-        return
-    from engine.debug.bisection.breaks import first_break
+    def find() -> Break | None:
+        return first_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], data.read(0, 1))
 
-    where = first_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], data.read(0, 1), FLOOR_SQNR)
-    for name, said in found.items():
-        logger.warning("Output %s of the integer model is broken: %s.", name, "; ".join(said))
-    if where is not None:
-        logger.warning(
-            "It breaks at node %s (%s): the SQNR of its result is %.1f dB, that of what it reads %.1f dB. Give it int16"
-            " or the CPU in node_info, or see ptqlab bisect and hmct-debugger.",
-            where.node,
-            where.op_type,
-            where.sqnr,
-            where.before,
-        )
-    if any(isinstance(each, IntegerDistance) and each.lost for each in map(distances.__getitem__, found)):
-        logger.warning(
-            "Numbers of different size share one scale, such as boxes and scores behind a Concat: end the network in "
-            "front of it (output_nodes), so that each has its own output."
-        )
+    for sentence in broken_in_words(distances, find):
+        logger.warning("%s", sentence)
 
 
 def log_idle_options(wanted: CalibrationParameters, calibrated: ir.Model) -> None:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from engine.calibrate import CalibrationData, Statistics, collect_for, needs_data
 from engine.calibrate.methods.sensitivity import calibrations_by_node, sensitivities
 from engine.convert.items import (
+    CALIBRATED,
     COMPILED,
     DATA,
     OPTIMIZED,
@@ -28,6 +29,7 @@ from engine.convert.items import (
 )
 from engine.convert.runner import Given, Item, Run
 from engine.convert.stages.calibrate import calibration_options
+from engine.debug.bisection.breaks import Break, broken_in_words, first_break
 from engine.errors import ConfigError
 from engine.evaluate.similarity import Evaluator, Similarity
 from engine.ir import CALIBRATION_OP
@@ -92,6 +94,8 @@ class TuningResult:
         ranking: node names, most sensitive first, with the cosine that the node's quantisation alone leaves.
         trials: models built.
         seconds: time taken.
+        broken: which outputs of the chosen model no longer say what the float model's do, where that begins, and what
+            to do, a sentence each.
     """
 
     int8: Mix
@@ -101,6 +105,7 @@ class TuningResult:
     ranking: tuple[tuple[str, float], ...]
     trials: int
     seconds: float
+    broken: tuple[str, ...] = ()
 
     def fragment(
         self, node_info: Mapping[str, Mapping[str, str]] | None = None, run_on_cpu: Sequence[str] = ()
@@ -187,10 +192,20 @@ class MixedPrecisionSearch:
         except KeyboardInterrupt:
             report("interrupted; the result so far follows")
         int8, ceiling, chosen = (self._tested(mix) for mix in (int8, ceiling, chosen))
-        return TuningResult(int8, ceiling, chosen, limit, ranking, len(self._built), time.monotonic() - start)
+        broken = self._broken(chosen)
+        return TuningResult(int8, ceiling, chosen, limit, ranking, len(self._built), time.monotonic() - start, broken)
 
     def _tested(self, mix: Mix) -> Mix:
         return mix if self.test is None else replace(mix, test=self.test.integer(self.model(mix)))
+
+    def _broken(self, chosen: Mix) -> tuple[str, ...]:
+        """As :attr:`TuningResult.broken`, on the samples that mixes are chosen by."""
+        run = self._converted(chosen.int16, chosen.cpu)
+
+        def find() -> Break | None:
+            return first_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], self._data().read(0, 1))
+
+        return broken_in_words(self.evaluator.distances(run[QUANTIZED]), find)
 
     def _step(self, chosen: Mix, name: str, types: NodeTypes | None, most: float, report: Callable[[str], None]) -> Mix:
         """``chosen`` with node ``name`` in int16, on the CPU where it has no ``types``, if that is better."""

@@ -177,6 +177,8 @@ def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) ->
         f"budget {found.latency_budget_us:.0f} us; {found.trials} models built in {found.seconds:.0f} s\n"
         "most sensitive: " + ", ".join(f"{name} {value:.6f}" for name, value in found.ranking[:5])
     )
+    if found.broken:
+        lines.append(f"WARNING: the chosen mix: {' '.join(found.broken)}")
     return "\n".join(lines)
 
 
@@ -199,6 +201,7 @@ def _as_json(found: TuningResult, accuracies: Mapping[str, float], fragment: Map
         "latency_budget_us": found.latency_budget_us,
         "trials": found.trials,
         "ranking": dict(found.ranking),
+        "broken": list(found.broken),
         "fragment": dict(fragment),
     }
 

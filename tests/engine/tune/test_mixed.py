@@ -160,3 +160,10 @@ def test_an_interrupt_ends_the_search_with_what_was_found() -> None:
     found = search(report=report, latency_us=0.0)
     assert found.trials == 3
     assert told[-1] == "interrupted; the result so far follows"
+
+
+def test_a_choice_whose_outputs_are_broken_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert search(latency_us=1e9).broken == ()
+    monkeypatch.setattr("engine.calibrate.forward.health.FLOOR_COSINE", 1.1)
+    (found,) = search(latency_us=1e9).broken
+    assert found == "Output y of the integer model is broken: its cosine to the float model is 1.0000 (floor 1.1)."

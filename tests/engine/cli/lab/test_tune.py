@@ -20,6 +20,7 @@ from harness.cli.main import app
 from harness.zoo.cards import load_card
 from tests.card_images import trained
 from tests.configurations import of_card
+from tests.e2e.field_cases import prepare
 
 CARD = load_card("mnist_lenet")
 SCORED = 30
@@ -130,6 +131,20 @@ def test_too_few_samples_for_halves_are_said(folder: Path) -> None:
     shown = run(folder, "-c", str(folder / "few.yaml"), "--latency", "0")
     assert rows(shown)[CHOSEN][1:4] == ["-", "-", "-"]
     assert "there are too few samples to report on others" in shown
+
+
+def test_a_choice_with_a_broken_output_is_named(tmp_path: Path) -> None:
+    """Scores that share a scale with boxes stay 0 in the budget of the default, in which not all nodes fit in int16."""
+    config = prepare(tmp_path, "boxes_and_scores.onnx", calibration__optimization="set_model_output_int8")
+    command = ["tune", str(tmp_path / "net.onnx"), "-c", str(config), "--trials", "2"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "WARNING: the chosen mix: Output y of the integer model is broken: 8 of 12 slices of axis 1" in result.output
+    assert "It breaks at node sigmoid (Sigmoid)" in result.output
+    result = CliRunner().invoke(app, [*command, "--json"])
+    assert "8 of 12 slices" in json.loads(result.stdout)["broken"][0]
+    result = CliRunner().invoke(app, [*command, "--latency", "1000"])
+    assert "is broken" not in result.output
 
 
 def test_labels_that_do_not_fit_are_found_before_the_search(folder: Path) -> None:
