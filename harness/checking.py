@@ -12,10 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.errors import ConfigError, MissingError, PtqlabError
+from harness.backends.bundled import Network
+from harness.backends.items import DOUBTS
 from harness.execution.coordinator import ExecutorFactory, Plan, run_sweep
 from harness.execution.planning import resolve
 from harness.suites.suite import Point, Suite
-from harness.trials.tasks import Bench
+from harness.trials.tasks import Bench, StageClock
 from harness.zoo.cards import ModelCard, load_card
 
 
@@ -105,6 +107,23 @@ def refusals(suite: Suite, points: Sequence[Point], executor: ExecutorFactory, w
             text = f"stage {result.failure.stage}: {result.failure.text}"
             found.setdefault((result.spec.model, text), Problem(f"trial {result.spec.id}", text))
     return list(found.values())
+
+
+def doubts(suite: Suite, points: Sequence[Point]) -> list[str]:
+    """What is doubtful about the calibration samples of each model, a sentence each.
+
+    Args:
+        suite: that the trials belong to.
+        points: trials that :func:`refusals` finds nothing wrong with; the first of each model is looked at.
+    """
+    found = []
+    first = {point.model: point for point in reversed(points)}
+    with TemporaryDirectory(prefix="ptqlab-validate-") as folder:
+        bench = Bench(Path(folder))
+        for spec in resolve(suite, [first[model] for model in sorted(first)]):
+            run = Network(spec, bench, StageClock(bench.journal(spec.key))).run(spec.settings)
+            found += [f"model {spec.model}: calibration data: {text}" for text in run[DOUBTS]]
+    return found
 
 
 def kinds(points: Iterable[Point]) -> list[Point]:

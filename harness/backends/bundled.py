@@ -57,7 +57,9 @@ from harness.backends.items import (
     TRIAL,
 )
 from harness.backends.pipeline import STAGES
+from harness.backends.stages.broken import LOOK_AT_FOREIGN_OUTPUTS, LOOK_AT_OUTPUTS
 from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
+from harness.backends.stages.doubts import LOOK_AT_DATA
 from harness.backends.stages.floats import RUN_FLOAT
 from harness.backends.stages.images import CalibrationUse
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
@@ -68,7 +70,7 @@ from harness.cache import Codec, content_key, load_arrays, load_json, locked, sa
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Engine, Int16Kind, Int16Policy, Settings
 from harness.trials.configuration import configuration
-from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
+from harness.trials.figures import Accuracy, BrokenOutputs, Fidelity, Footprint, TrialNode
 from harness.trials.int16 import int16_nodes, without_ranking
 from harness.trials.tasks import Bench, StageClock
 from harness.trials.trial import TrialSpec, card_key
@@ -292,6 +294,10 @@ class _Rows(StrictModel):
     rows: tuple[TrialNode, ...]
 
 
+class _Doubts(StrictModel):
+    doubts: tuple[str, ...]
+
+
 class _Digests(StrictModel):
     digests: dict[str, str]
 
@@ -332,13 +338,22 @@ def _load_names(path: Path) -> tuple[str, ...]:
     return tuple(str(name) for name in load_arrays(path)["names"])
 
 
+_BROKEN = Codec(".json", save_json, lambda path: load_json(BrokenOutputs, path))
+
 _CODECS: Mapping[str, Codec] = {
     OPTIMIZE.name: Codec(".onnx", save_model, load_model),
+    LOOK_AT_DATA.name: Codec(
+        ".json",
+        lambda doubts, path: save_json(_Doubts(doubts=doubts), path),
+        lambda path: load_json(_Doubts, path).doubts,
+    ),
     RUN_FLOAT.name: Codec(".npz", _save_outputs, _load_outputs),
     RANK.name: Codec(".npz", _save_names, _load_names),
     DIGEST_DATA.name: _DIGESTS,
     DIGEST_FLOAT.name: _DIGESTS,
     DIGEST_MODELS.name: _DIGESTS,
+    LOOK_AT_OUTPUTS.name: _BROKEN,
+    LOOK_AT_FOREIGN_OUTPUTS.name: _BROKEN,
     SCORE.name: Codec(".npz", _save_scored, _load_scored),
     MEASURE_FOOTPRINT.name: Codec(".json", save_json, lambda path: load_json(Footprint, path)),
     TABULATE.name: Codec(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.backends.stages.score import Scored
     from harness.datasets import Dataset, Samples
     from harness.trials.comparison import FidelityMeter
-    from harness.trials.figures import Footprint, TrialNode
+    from harness.trials.figures import BrokenOutputs, Footprint, TrialNode
     from harness.trials.trial import TrialSpec
     from harness.zoo.cards import ModelCard
 
@@ -38,6 +38,10 @@ EVALUATION_SAMPLES: Item[int] = Item("evaluation_samples")
 """How many images are evaluated."""
 SAMPLES: Item[Samples] = Item("samples")
 """Calibration samples as the data set gives them."""
+DOUBTS: Item[tuple[str, ...]] = Item("doubts")
+"""What is doubtful about the calibration samples, a sentence each."""
+BROKEN: Item[BrokenOutputs] = Item("broken")
+"""Outputs that no longer say what the float model's do."""
 FLOAT_OUTPUTS: Item[list[Array]] = Item("float_outputs")
 """Outputs of the float model on the evaluation images, one array per output."""
 TENSORS: Item[tuple[str, ...]] = Item("tensors")

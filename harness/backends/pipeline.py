@@ -12,10 +12,12 @@ from engine.convert.runner import Given, Item, Run, Stage
 from engine.fingerprint import Fingerprint, digest_of, fingerprint_of
 from harness.backends.foreign import hb_mapper_tool
 from harness.backends.items import (
+    BROKEN,
     CALIBRATION_USE,
     CARD,
     DATA_DIGEST,
     DATA_DIGESTS,
+    DOUBTS,
     EVALUATION_SAMPLES,
     FLOAT_DIGESTS,
     FOLDER,
@@ -28,7 +30,9 @@ from harness.backends.items import (
     TOOL,
     TRIAL,
 )
+from harness.backends.stages.broken import LOOK_AT_FOREIGN_OUTPUTS, LOOK_AT_OUTPUTS
 from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
+from harness.backends.stages.doubts import LOOK_AT_DATA
 from harness.backends.stages.floats import RUN_FLOAT
 from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME
 from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES
@@ -40,7 +44,7 @@ from harness.backends.stages.statistics import COLLECT
 from harness.suites.settings import Engine, Int16Kind, Settings
 from harness.trials.origins import Environment
 
-_SHARED = (OPEN_DATASET, TAKE_IMAGES, FEED, RUN_FLOAT, SCORE, DIGEST_DATA)
+_SHARED = (OPEN_DATASET, TAKE_IMAGES, LOOK_AT_DATA, FEED, RUN_FLOAT, SCORE, DIGEST_DATA)
 _ENGINE = tuple(stage for stage in CONVERSION if DATA not in stage.gives)
 
 STAGES: Mapping[Engine, tuple[Stage, ...]] = MappingProxyType(
@@ -50,29 +54,33 @@ STAGES: Mapping[Engine, tuple[Stage, ...]] = MappingProxyType(
             *_ENGINE,
             RANK,
             SIMULATE,
+            LOOK_AT_OUTPUTS,
             MEASURE_FOOTPRINT,
             TABULATE,
             DIGEST_FLOAT,
             DIGEST_MODELS,
         ),
-        Engine.ONNXRUNTIME: (*_SHARED, ONNXRUNTIME),
+        Engine.ONNXRUNTIME: (*_SHARED, ONNXRUNTIME, LOOK_AT_FOREIGN_OUTPUTS),
         Engine.HB_MAPPER: (
             *_SHARED,
             *(stage for stage in _ENGINE if QUANTIZED not in stage.gives),
             RANK,
             HB_MAPPER,
             SIMULATE,
+            LOOK_AT_FOREIGN_OUTPUTS,
             MEASURE_FOOTPRINT,
         ),
     }
 )
 """The stages by engine. The vendor's command takes the nodes that ours ranks."""
 
+_JUDGED = (SCORED, DOUBTS, BROKEN)
+
 RESULTS: Mapping[Engine, tuple[Item[Any], ...]] = MappingProxyType(
     {
-        Engine.BUNDLED: (SCORED, FOOTPRINT, NODES, PLACEMENT, DATA_DIGESTS, FLOAT_DIGESTS, MODEL_DIGESTS),
-        Engine.ONNXRUNTIME: (SCORED, DATA_DIGESTS),
-        Engine.HB_MAPPER: (SCORED, FOOTPRINT, DATA_DIGESTS),
+        Engine.BUNDLED: (*_JUDGED, FOOTPRINT, NODES, PLACEMENT, DATA_DIGESTS, FLOAT_DIGESTS, MODEL_DIGESTS),
+        Engine.ONNXRUNTIME: (*_JUDGED, DATA_DIGESTS),
+        Engine.HB_MAPPER: (*_JUDGED, FOOTPRINT, DATA_DIGESTS),
     }
 )
 """What a trial is made of."""

@@ -72,7 +72,7 @@ def check_suite(suite: str, *, quick: bool = False, executor: str = "processes")
         ConfigError: something does; each is printed.
     """
     from engine.simulate.fast import available_cpus
-    from harness.checking import mistakes, refusals
+    from harness.checking import doubts, mistakes, refusals
     from harness.execution.coordinator import executor_factory
     from harness.paths import find_beside
     from harness.suites.suite import open_suite, suite_path
@@ -92,12 +92,15 @@ def check_suite(suite: str, *, quick: bool = False, executor: str = "processes")
         for problem in problems:
             say(f"ERROR: {problem}", err=True)
         raise ConfigError(f"{suite_path(suite)}: suite {definition.name} cannot run: {len(problems)} problems")
+    doubtful = [] if quick else doubts(definition, points)
     say(
         f"{suite_path(suite)}: suite {definition.name} version {definition.version} is valid: {len(points)} trials, "
         f"{len(models)} models"
     )
     if not quick:
         _show_hints(sorted(models))
+    for text in doubtful:
+        say(f"WARNING: {text}", err=True)
     return found
 
 

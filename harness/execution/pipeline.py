@@ -15,7 +15,17 @@ from engine.convert.items import PLACEMENT
 from engine.convert.runner import Run
 from engine.errors import PtqlabError
 from harness.backends.bundled import Network
-from harness.backends.items import DATA_DIGESTS, DATASET, FLOAT_DIGESTS, FOOTPRINT, MODEL_DIGESTS, NODES, SCORED
+from harness.backends.items import (
+    BROKEN,
+    DATA_DIGESTS,
+    DATASET,
+    DOUBTS,
+    FLOAT_DIGESTS,
+    FOOTPRINT,
+    MODEL_DIGESTS,
+    NODES,
+    SCORED,
+)
 from harness.backends.pipeline import RESULTS, fingerprints
 from harness.backends.stages.score import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
@@ -97,6 +107,8 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         footprint=footprint,
         int16_nodes=nodes,
         unmet=tuple(UnmetRequest(node=each.node, request=each.request, reason=each.reason) for each in unmet),
+        doubts=run[DOUBTS],
+        broken=run[BROKEN],
         artefacts=_artefacts(run, results, scored, footprint),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,

@@ -28,7 +28,7 @@ from harness.report.night_data import nights_data
 from harness.report.node_data import chosen_trials, cosines_by_depth, profiles
 from harness.report.results import Sweep, sweep_folder
 from harness.report.sample_data import classes_data, worst_pictures
-from harness.report.tables import choice_text
+from harness.report.tables import choice_text, warnings_of
 from harness.report.templates import template
 from harness.report.trial_rows import table_of_trials
 from harness.tracking.views import compare_link, how_to_open, server_of, table_link
@@ -59,6 +59,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
     kept = read_nights(sweep_folder(workdir, sweep.summary.suite.name))
     nights = [night for night in kept if night.version == sweep.summary.suite.version]
     drifting = drifts(nights)
+    warned = warnings_of(sweep)
     notes = [verdict for verdict in sweep.verdicts if not verdict.verdict.is_good]
     chosen, names = chosen_trials(sweep), ShortNames.of(sweep.results)
     parts = {
@@ -97,6 +98,8 @@ def render(sweep: Sweep, workdir: Path) -> str:
         pictures=worst_pictures(sweep, store),
         notes=notes[:MOST_NOTES],
         more_notes=len(notes) - MOST_NOTES,
+        warnings=warned[:MOST_NOTES],
+        more_warnings=len(warned) - MOST_NOTES,
         drifting=[drift for drift in drifting if drift.is_loss],
         nights=nights,
         figures=figures,

@@ -12,6 +12,7 @@ from rich.text import Text
 from engine.cli.console import plain_table
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
+from harness.gates.explanation import several
 from harness.gates.nights import Night
 from harness.gates.paired import MetricEvidence, p_ahead
 from harness.gates.verdicts import Verdict
@@ -77,6 +78,35 @@ def _table(sweep: Sweep, results: Sequence[TrialResult]) -> Table:
             Text(verdict.value, _COLOURS[verdict]),
         )
     return table
+
+
+def warnings_of(sweep: Sweep) -> list[tuple[str, str]]:
+    """Whom a warning concerns, and its text.
+
+    Trials with the same doubt or with the same broken outputs are named together, all of a model by its name. Of broken
+    outputs the text is that of the trial with the lowest cosine.
+    """
+    doubtful: dict[str, list[TrialResult]] = {}
+    broken: dict[tuple[str, tuple[str, ...]], list[TrialResult]] = {}
+    for result in sweep.results:
+        for text in result.doubts:
+            doubtful.setdefault(f"calibration data: {text}", []).append(result)
+        if result.broken.outputs:
+            broken.setdefault((result.spec.model, result.broken.outputs), []).append(result)
+    found = [(_whom(sweep, results), text) for text, results in doubtful.items()]
+    for results in broken.values():
+        worst = min(results, key=lambda result: result.fidelity.cosine if result.fidelity else 0.0)
+        among = f" (Of {len(results)} trials this is the worst: {worst.spec.settings.label}.)" if results[1:] else ""
+        found.append((_whom(sweep, results), f"{worst.broken.text}{among}"))
+    return found
+
+
+def _whom(sweep: Sweep, results: Sequence[TrialResult]) -> str:
+    """The models whose trials ``results`` are, where these are all; else the trials."""
+    models = {result.spec.model for result in results}
+    if len(results) == sum(other.ok and other.spec.model in models for other in sweep.results):
+        return several(sorted(models))
+    return several([result.spec.id for result in results])
 
 
 def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
@@ -160,6 +190,7 @@ def trial_table(result: TrialResult) -> Table:
         *((name, f"{value:.6g}") for name, value in result.metrics().items()),
         *((f"seconds.{stage}", f"{seconds:.3f}") for stage, seconds in result.seconds.items()),
         *((f"unmet: {unmet.node}", f"{unmet.request}: {unmet.reason}") for unmet in result.unmet),
+        *(("warning", text) for text in result.warnings),
     ]
     if result.failure is not None:
         rows.append((f"failed in {result.failure.stage}", f"{result.failure.symptom}: {result.failure.text}"))

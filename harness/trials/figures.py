@@ -83,6 +83,18 @@ class Accuracy(StrictModel):
         return f"{self.informative} of {images} images have {self.sought} by their labels."
 
 
+class BrokenOutputs(StrictModel):
+    """Outputs of a quantised model that no longer say what the float model's do.
+
+    Attributes:
+        outputs: their names.
+        text: what is wrong with each, at which node it begins, where that is known, and what to do, in sentences.
+    """
+
+    outputs: tuple[str, ...] = ()
+    text: str = ""
+
+
 class Fidelity(StrictModel):
     """Outputs of the quantised model against the float model's, without labels.
 

@@ -27,7 +27,7 @@ from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
 from harness.trials.artefacts import Artefact
-from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode
+from harness.trials.figures import Accuracy, BrokenOutputs, Fidelity, Footprint, TrialNode
 from harness.trials.sums import DamagedError, check_all, read_checked, write_sums
 from harness.user_code import digest_of_own, is_own
 from harness.zoo.cards import ModelCard
@@ -167,6 +167,8 @@ class TrialResult(StrictModel):
         accuracy, fidelity, footprint: figures.
         int16_nodes: nodes that the int16 policy asked for.
         unmet: requested settings that could not be honoured.
+        doubts: what is doubtful about the calibration samples, a sentence each.
+        broken: outputs that no longer say what the float model's do.
         artefacts: digests of what its stages gave, by :class:`Artefact`.
         seconds: wall time by stage; stages that another trial had computed are missing.
         peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
@@ -182,6 +184,8 @@ class TrialResult(StrictModel):
     footprint: Footprint | None = None
     int16_nodes: tuple[str, ...] = ()
     unmet: tuple[UnmetRequest, ...] = ()
+    doubts: tuple[str, ...] = ()
+    broken: BrokenOutputs = BrokenOutputs()
     artefacts: Mapping[Artefact, str] = Field(default_factory=dict)
     seconds: Mapping[str, float] = Field(default_factory=dict)
     peak_memory_mb: float | None = None
@@ -192,6 +196,11 @@ class TrialResult(StrictModel):
     def ok(self) -> bool:
         """Whether there are figures."""
         return self.failure is None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about the calibration samples, and what is wrong with outputs."""
+        return (*(f"calibration data: {doubt}" for doubt in self.doubts), *filter(None, [self.broken.text]))
 
     def metrics(self) -> dict[str, float]:
         """All figures that exist, under the names that every table, MLflow and the gates use."""

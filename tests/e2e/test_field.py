@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from typer.testing import CliRunner
 
 from engine.simulate import Session
-from tests.e2e.field_cases import converted, on_cpu, worst_cosine, worst_error
+from harness.cli.main import app
+from tests.e2e.field_cases import FOLDER, converted, on_cpu, worst_cosine, worst_error
 from tests.engine.frontend.networks import network
 
 
@@ -217,3 +220,29 @@ def test_scores_that_boxes_hide_are_named(tmp_path: Path, caplog: pytest.LogCapt
     other.mkdir()
     converted(other, "boxes_and_scores.onnx")
     assert "is broken" not in caplog.text
+
+
+def test_a_sweep_names_scores_that_boxes_hide(tmp_path: Path) -> None:
+    """Behind the Concat stands a convolution, so that boxes and scores share a scale in int8, and int16 helps."""
+    model = onnx.load(FOLDER / "boxes_and_scores.onnx")
+    nodes = [node.name for node in model.graph.node]
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(12, dtype=np.float32)[:, :, None, None], "one"))
+    after = nodes.index("cat") + 1
+    model.graph.node.insert(after, helper.make_node("Conv", ["y0", "one"], ["y1"], name="last"))
+    model.graph.node[after + 1].input[0] = "y1"
+    onnx.save(model, tmp_path / "net.onnx")
+    (tmp_path / "data").mkdir()
+    rng = np.random.default_rng(0)
+    for index in range(80):
+        np.save(tmp_path / "data" / f"{index:02}.npy", rng.uniform(-2, 2, (3, 8, 8)).astype(np.float32))
+    command = ["run", str(tmp_path / "net.onnx"), "--images", str(tmp_path / "data"), "--task", "none"]
+    place = ["--workdir", str(tmp_path / "work"), "--no-mlflow", "--executor", "serial"]
+    found = CliRunner().invoke(app, [*command, *place])
+    assert found.exit_code == 0, found.output
+    (warning,) = (line for line in found.output.splitlines() if line.startswith("WARNING"))
+    assert warning.startswith("WARNING: net/bayes-e/max, net/bayes-e/kl: Output y of the integer model is broken: ")
+    assert "8 of 12 slices of axis 1 (4 to 11) are constant (0) in the integer model" in warning
+    assert "It breaks at node sigmoid (Sigmoid)" in warning
+    assert "Output y of the integer model is broken" in next(tmp_path.glob("work/sweeps/*/report.html")).read_text()
+    pages = [path.read_text() for path in tmp_path.glob("work/trials/*/trial.html")]
+    assert sorted("It breaks at node sigmoid (Sigmoid)" in page for page in pages) == [False, False, True, True]

@@ -116,6 +116,16 @@ def test_one_image_runs_through_all_stages(folder: Path) -> None:
     found = CliRunner().invoke(app, ["validate", str(suite), "--executor", "serial"])
     assert found.exit_code == 0, found.output
     assert "is valid: 1 trials, 1 models" in found.output
+    assert "WARNING" not in found.output
+
+
+def test_doubtful_calibration_data_are_named_unless_it_is_to_be_quick(folder: Path) -> None:
+    suite = write(folder, lambda card: None, {"calibration_samples": 3, "sweep": {"calibration_type": ["max", "kl"]}})
+    found = CliRunner().invoke(app, ["validate", str(suite), "--executor", "serial"])
+    assert found.exit_code == 0, found.output
+    warning = "WARNING: model own: calibration data: 3 calibration samples are few: 20 or more are advised"
+    assert found.output.count(warning) == 1
+    assert "WARNING" not in CliRunner().invoke(app, ["validate", str(suite), "--quick"]).output
 
 
 def test_a_trial_stands_for_those_that_go_the_same_way() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from engine.calibrate.data.doubts import array_doubts
 from engine.calibrate.data.sources import ArrayData
 from engine.convert.items import DATA
 from engine.convert.runner import Stage, Work
@@ -17,8 +15,6 @@ from engine.errors import MissingError
 from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
 from harness.datasets import Dataset, Samples, Split
 from harness.zoo.cards import load_card
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,6 @@ def _feed(work: Work) -> None:
     card = work[CARD]
     specs = work.config.input_specs([spec.name for spec in card.input_specs])
     arrays = card.training_inputs(work[SAMPLES])
-    for doubt in array_doubts(arrays, specs):
-        logger.warning("calibration data of %s: %s.", card.name, doubt)
     work.give(DATA, ArrayData(arrays, specs))
 
 

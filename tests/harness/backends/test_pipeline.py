@@ -25,7 +25,8 @@ OUTSIDE = {"float", "score", "onnxruntime", "hb_mapper", *DIGESTS}
 """Stages that feed a float model, call another engine, score or take digests: no source of a conversion is theirs."""
 PLACING = {"request", "decompose", "place", "admit"}
 COMPILING = {"rebatch", "compile"}
-SIMULATING = {"correct", "compare", "measure", "simulate"}
+BROKEN = {"broken", "broken, foreign"}
+SIMULATING = {"correct", "compare", "measure", "simulate", *BROKEN}
 TABLES = {"footprint", "nodes"}
 DATA = {"open data set", "take images", "feed", "float", "onnxruntime", "hb_mapper"}
 
@@ -58,6 +59,9 @@ DEPENDENT: dict[str, set[str]] = {
     "engine/cli/tables.py": set(),
     "engine/cli/lab/bisect.py": set(),
     "engine/debug/analysis/plots.py": set(),
+    "engine/debug/bisection/breaks.py": BROKEN,
+    "engine/calibrate/forward/health.py": {"compare", "correct", "measure", *BROKEN},
+    "engine/calibrate/data/doubts.py": {"doubts"},
     "engine/tune/mixed.py": set(),
     "harness/cli/main.py": set(),
     "harness/gates/judge.py": set(),
@@ -215,7 +219,8 @@ def test_trials_run_what_their_engine_and_their_int16_policy_need() -> None:
     assert {"statistics", "calibrate", "quantize", "compile", "simulate", "footprint", "nodes", "score"} <= bundled
     assert not {"sensitivity", "onnxruntime", "hb_mapper"} & bundled
     assert stages(int16={"top_k": 2}) == bundled | {"sensitivity"}
-    assert stages(engine="onnxruntime") - DIGESTS == {"open data set", "take images", "float", "score", "onnxruntime"}
+    others = {"open data set", "take images", "doubts", "float", "score", "onnxruntime", "broken, foreign"}
+    assert stages(engine="onnxruntime") - DIGESTS == others
     foreign = stages(engine="hb_mapper")
     assert {"hb_mapper", "simulate", "footprint"} <= foreign
     assert not {"quantize", "nodes", "statistics", "sensitivity"} & foreign

@@ -56,6 +56,16 @@ def test_a_sweep_ends_with_its_verdict_and_where_its_page_is(
     assert "net/bayes-e/max: " not in out
 
 
+def test_warnings_stand_below_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = swept(tmp_path)
+    show_sweep(sweep, tmp_path)
+    assert "WARNING" not in capsys.readouterr().out
+    good, bad = sweep.results
+    doubtful = good.model_copy(update={"doubts": ("[few] samples",)})
+    show_sweep(Sweep(sweep.summary, (doubtful, bad), None), tmp_path)
+    assert "WARNING: net: calibration data: [few] samples\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.REGRESSION])
 def test_what_changed_since_the_baseline_is_said_unless_all_passes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verdict: Verdict

@@ -10,16 +10,28 @@ import pytest
 
 from engine.convert.items import PLACEMENT
 from engine.errors import MissingError, UnsupportedError
-from harness.backends.items import DATA_DIGESTS, DATASET, FLOAT_DIGESTS, FOOTPRINT, MODEL_DIGESTS, NODES, SCORED
+from harness.backends.items import (
+    BROKEN,
+    DATA_DIGESTS,
+    DATASET,
+    DOUBTS,
+    FLOAT_DIGESTS,
+    FOOTPRINT,
+    MODEL_DIGESTS,
+    NODES,
+    SCORED,
+)
 from harness.backends.stages.score import Scored
 from harness.execution import pipeline
 from harness.execution.pipeline import prepare, run_trial
 from harness.suites.settings import Engine, Settings
+from harness.trials.figures import BrokenOutputs
 from harness.trials.tasks import Bench, Preparation
 from harness.trials.trial import Failure, Symptom, UnmetRequest
 from tests.harness import fakes
 
 GIVEN = fakes.result(fakes.spec())
+BROKEN_OUTPUTS = BrokenOutputs(outputs=("y",), text="Output y is broken.")
 UNMET = SimpleNamespace(node="conv", request="int16", reason="no room")
 
 
@@ -53,7 +65,7 @@ class Net:
         scored = Scored(GIVEN.accuracy, GIVEN.fidelity, {"per_sample": fakes.hits(3)})
         placement = SimpleNamespace(refusals=[UNMET])
         found: dict[Any, Any] = {SCORED: scored, FOOTPRINT: GIVEN.footprint, NODES: fakes.NODES, PLACEMENT: placement}
-        found |= {DATASET: SimpleNamespace(split=lambda name: None)}
+        found |= {DATASET: SimpleNamespace(split=lambda name: None), DOUBTS: ("few",), BROKEN: BROKEN_OUTPUTS}
         return found | {item: {} for item in (DATA_DIGESTS, FLOAT_DIGESTS, MODEL_DIGESTS)}, ("conv",)
 
 
@@ -78,6 +90,8 @@ def test_a_trial_s_figures_are_kept(nets: dict[str, Any], tmp_path: Path) -> Non
     assert (found.accuracy, found.fidelity, found.footprint) == (GIVEN.accuracy, GIVEN.fidelity, GIVEN.footprint)
     assert found.int16_nodes == ("conv",)
     assert found.unmet == (UnmetRequest(node="conv", request="int16", reason="no room"),)
+    assert (found.doubts, found.broken) == (("few",), BROKEN_OUTPUTS)
+    assert found.warnings == ("calibration data: few", "Output y is broken.")
     assert list(found.seconds) == ["calibrate"]
     assert found.peak_memory_mb is not None
     assert 10 < found.peak_memory_mb < 100_000

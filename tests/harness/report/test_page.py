@@ -23,7 +23,7 @@ from harness.report.page import _changes, _counts, render
 from harness.report.results import Sweep
 from harness.suites.settings import Int16Kind, Int16Policy
 from harness.sweep import as_night
-from harness.trials.figures import TrialNode
+from harness.trials.figures import BrokenOutputs, TrialNode
 from harness.trials.trial import Outcome, TrialStore
 from tests.browser import needs_browser, opened
 from tests.harness import fakes, finished
@@ -260,3 +260,19 @@ def test_changes_stand_by_their_share_of_the_tolerance(sweep: Sweep, tmp_path: P
 
 def test_verdicts_are_counted_the_worst_first(sweep: Sweep) -> None:
     assert list(_counts(sweep).items()) == [("ERROR", 1), ("NO GATE", 4)]
+
+
+def test_warnings_have_a_table_of_their_own_where_there_are_any(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 'id="warnings"' not in render(sweep, tmp_path)
+    broken = BrokenOutputs(outputs=("y",), text="Output <y> is broken.")
+    first = sweep.results[0].model_copy(update={"doubts": ("few",), "broken": broken})
+    warned = judged(Sweep(sweep.summary, (first, *sweep.results[1:])), References(), tmp_path)
+    text = render(warned, tmp_path)
+    assert text.count('href="#warnings"') == text.count('id="warnings"') == 1
+    assert "calibration data: few" in text
+    assert "Output &lt;y&gt; is broken." in text
+    assert "more warnings" not in text
+    monkeypatch.setattr("harness.report.page.MOST_NOTES", 1)
+    assert "… and 1 more warnings, on the pages of the trials." in render(warned, tmp_path)

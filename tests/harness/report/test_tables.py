@@ -15,11 +15,19 @@ from rich.table import Table
 from harness.gates.choice import Choice, CrossFit, Resolution
 from harness.gates.nights import Night
 from harness.report.results import Sweep
-from harness.report.tables import choice_text, comparison_table, drift_table, node_table, sweep_tables, trial_table
+from harness.report.tables import (
+    choice_text,
+    comparison_table,
+    drift_table,
+    node_table,
+    sweep_tables,
+    trial_table,
+    warnings_of,
+)
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
-from harness.trials.figures import TrialNode
+from harness.trials.figures import BrokenOutputs, TrialNode
 from harness.trials.trial import Outcome, TrialStore
-from tests.harness import fakes
+from tests.harness import fakes, finished
 
 
 def test_the_table_has_a_line_per_trial_and_fits_80_columns(sweep: Sweep) -> None:
@@ -44,6 +52,34 @@ def test_a_trial_shows_its_figures_failure_and_unmet_requests(sweep: Sweep) -> N
     assert "failed in quantize" in text
     assert "unmet: n" in text
     assert "HzSQuantizedConv" in text
+
+
+def test_warnings_name_trials_that_share_them_once() -> None:
+    assert warnings_of(finished.sweep([fakes.result(fakes.spec())])) == []
+    few, dark = "4 samples are few", "samples are dark"
+    results = []
+    for model, settings, cosine, outputs in (
+        ("one", fakes.Settings(), 0.9, ()),
+        ("one", fakes.KL, 0.4, ("y",)),
+        ("one", fakes.INT16, 0.3, ("y",)),
+        ("two", fakes.Settings(), 0.2, ("y",)),
+    ):
+        result = fakes.result(fakes.spec(model, settings), cosine=cosine)
+        broken = BrokenOutputs(outputs=outputs, text=f"Output y: {cosine}." if outputs else "")
+        results.append(
+            result.model_copy(update={"doubts": (few, dark) if model == "one" else (few,), "broken": broken})
+        )
+    assert warnings_of(finished.sweep([*results, fakes.failed(fakes.spec("two", fakes.KL))])) == [
+        ("one, two", f"calibration data: {few}"),
+        ("one", f"calibration data: {dark}"),
+        ("one/bayes-e/kl, one/bayes-e/max-int16.all", "Output y: 0.3. (Of 2 trials this is the worst: max-int16.all.)"),
+        ("two", "Output y: 0.2."),
+    ]
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(trial_table(results[1]))
+    text = console.export_text()
+    assert "calibration data: 4 samples are few" in text
+    assert "Output y: 0.4." in text
 
 
 def test_two_trials_are_compared_sample_by_sample(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.report.templates import template
 from harness.report.trial_page import render_trial
+from harness.trials.figures import BrokenOutputs
 from tests.harness import fakes
 
 
@@ -15,3 +16,12 @@ def test_the_page_shows_figures_nodes_and_files() -> None:
     for words in ("HzSQuantizedConv", "no operator", "accuracy.delta", "-0.05"):
         assert words in text
     assert template("trial.html.j2").name == "trial.html.j2"
+
+
+def test_warnings_stand_on_the_page_where_there_are_any() -> None:
+    plain = fakes.result(fakes.spec())
+    heading = "<h2>Broken outputs and doubtful calibration data</h2>"
+    assert heading not in render_trial(plain, fakes.NODES, {}).decode()
+    broken = BrokenOutputs(outputs=("y",), text="Output <y> is broken.")
+    text = render_trial(plain.model_copy(update={"doubts": ("few",), "broken": broken}), fakes.NODES, {}).decode()
+    assert text.index(heading) < text.index("calibration data: few") < text.index("Output &lt;y&gt; is broken.")
