@@ -189,14 +189,16 @@ def run_suite(
         judgement = judgement.with_checks(float_checks(results, origin.models))
         choices = choose(results, store, suite.gates, judgement.verdicts)
         ships = ship_trials(suite, results, choices, plan.bench, origin.models, tell) if suite.ship else ()
-        judgement = judgement.with_checks(ship_checks(ships, accepted, "last night" if night else "the baseline"))
+        if ships:  # what is built otherwise is not recommended
+            judgement = judgement.with_checks(ship_checks(ships, accepted, "last night" if night else "the baseline"))
+            choices = choose(results, store, suite.gates, judgement.verdicts)
         summary = _summary(suite, specs, results, tally, origin, judgement, recorder).model_copy(
             update={
                 "asked": asked,
                 "cards": CardFolders.here(),
                 "seconds": time.perf_counter() - started,
                 "rechecked": len(checks),
-                "choices": choose(results, store, suite.gates, judgement.verdicts),
+                "choices": choices,
                 "ships": ships,
             }
         )
