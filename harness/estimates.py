@@ -155,6 +155,11 @@ class Estimates:
         seconds = self.seconds(spec)
         return None if seconds is None else seconds * weight / _weight(spec)
 
+    def running_search(self, spec: TrialSpec, workers: int) -> float | None:
+        """:meth:`search` of a trial that runs, at the pace of this sweep."""
+        seconds = self.search(spec)
+        return None if seconds is None else seconds * self._pace(workers)
+
     def searches(self, specs: Sequence[TrialSpec]) -> float:
         """What all searches that ``specs`` need take, each once."""
         wanted = {_search_kinds(spec)[0]: spec for spec in specs if _searches(spec)}

@@ -131,6 +131,9 @@ class _Progress:
         seconds = sum(prepared.seconds.values())
         self._say(f"{preparation.specs[0].model}: prepared in {seconds:.1f} s")
 
+    def at_work(self, trials: Any) -> None:
+        """Lines are for what is there."""
+
     def finished(self, result: Any, *, reused: bool) -> None:
         """One more trial is finished."""
         self._done += 1

@@ -20,7 +20,7 @@ from harness.cache import load_json, save_json
 from harness.card_folders import CardFolders
 from harness.checking import refuse_mistakes
 from harness.earlier import keep_earlier
-from harness.execution.coordinator import Observer, Plan, run_sweep
+from harness.execution.coordinator import AtWork, Observer, Plan, run_sweep
 from harness.execution.planning import resolve
 from harness.execution.recheck import recheck, tonights
 from harness.gates.baseline import (
@@ -389,6 +389,9 @@ class _Tally:
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         spec = preparation.specs[0]
         self.shared.append(SharedSeconds(model=spec.model, march=spec.march.value, seconds=dict(prepared.seconds)))
+
+    def at_work(self, trials: Sequence[AtWork]) -> None:
+        """Nothing to count."""
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         if reused:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from engine.cli.terminal import Terminal
     from harness.estimates import Estimates
+    from harness.execution.coordinator import AtWork
     from harness.trials.tasks import Preparation, Prepared
     from harness.trials.trial import Failure, TrialResult, TrialSpec
 
@@ -60,6 +61,7 @@ class ProgressBar:
         self.kept = 0
         self._total = 0
         self._told = ""
+        self._searched: dict[str, float] = {}
         self._progress, self._console = progress, console
         self._task: TaskID | None = None
 
@@ -83,6 +85,21 @@ class ProgressBar:
         if ahead and search >= _WORTH_TELLING:
             ahead += f", {in_words(search)} of it for top_k"
         self._say(f"{spec.model} on {spec.march.value}: prepared in {seconds:.1f} s{ahead}", advance=0)
+
+    def at_work(self, trials: Sequence[AtWork]) -> None:
+        """A search for nodes that is running, and about how long it takes; elsewhere a line now and then."""
+        from engine.cli.progress import BETWEEN_LINES, in_words
+        from harness.estimates import SEARCH
+
+        for each in trials:
+            spec = each.spec
+            if each.stage != SEARCH or each.seconds < self._searched.get(spec.key, _WORTH_TELLING):
+                continue
+            whole = self._estimates.running_search(spec, self._workers)
+            ahead = f" of about {in_words(whole)}" if whole is not None and whole > each.seconds else ""
+            self._say(f"{spec.model}: ranking nodes, {in_words(each.seconds)}{ahead}", advance=0)
+            if not self._console.is_terminal:
+                self._searched[spec.key] = each.seconds + BETWEEN_LINES
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         """One more trial is finished."""

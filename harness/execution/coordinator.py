@@ -22,7 +22,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -94,6 +94,21 @@ def executor_factory(name: str) -> ExecutorFactory:
     return made
 
 
+@dataclass(frozen=True)
+class AtWork:
+    """What a running trial is at.
+
+    Attributes:
+        spec: the trial.
+        stage: that runs.
+        seconds: since the stage began.
+    """
+
+    spec: TrialSpec
+    stage: str
+    seconds: float
+
+
 class Observer(Protocol):
     """The coordinator reports the progress of a sweep to it, in the coordinator's thread."""
 
@@ -102,6 +117,9 @@ class Observer(Protocol):
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         """What the trials of ``preparation`` share is there, or has failed."""
+
+    def at_work(self, trials: Sequence[AtWork]) -> None:
+        """Nothing has finished for a while; ``trials`` run on this machine or in a working directory shared with it."""
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         """A trial has a result; ``reused``: from an earlier sweep."""
@@ -187,6 +205,8 @@ def run_sweep(specs: Sequence[TrialSpec], plan: Plan, observers: Iterable[Observ
             for observer in observers:
                 if isinstance(event, TrialResult):
                     observer.finished(event, reused=False)
+                elif isinstance(event, list):
+                    observer.at_work(event)
                 else:
                     observer.prepared(*event)
             if isinstance(event, TrialResult):
@@ -253,7 +273,10 @@ class _PreparationTask:
 
 
 _Task = _TrialTask | _PreparationTask
-_Event = TrialResult | tuple[Preparation, Prepared]
+_Event = TrialResult | tuple[Preparation, Prepared] | list[AtWork]
+
+_LOOK_SECONDS = 2.0
+"""Time without anything finished after which it is looked what the trials are at."""
 
 
 @dataclass
@@ -268,6 +291,7 @@ class _Coordinator:
     plan: Plan
     missing: Sequence[TrialSpec]
     _begun: float = field(default_factory=time.monotonic)
+    _begun_at: float = field(default_factory=time.time)
     _queue: deque[_Task] = field(default_factory=deque)
     _suspects: deque[_Task] = field(default_factory=deque)
     _running: dict[Future[str], _Task] = field(default_factory=dict)
@@ -284,7 +308,9 @@ class _Coordinator:
                 self._fill(executor)
                 if not self._running:
                     return
-                done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+                done, _ = wait(self._running, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                if not done:
+                    yield list(self._at_work())
                 broken = False
                 for future in done:
                     error = _error_of(future)
@@ -313,6 +339,16 @@ class _Coordinator:
         capacity: int = getattr(executor, "capacity", self.plan.workers)
         while self._queue and len(self._running) <= capacity:
             self._submit(executor, self._queue.popleft())
+
+    def _at_work(self) -> Iterator[AtWork]:
+        """The running trials whose journals can be seen; an older journal is that of a sweep that was killed."""
+        for task in self._running.values():
+            if isinstance(task, _TrialTask):
+                journal = self.plan.bench.journal(task.spec.key)
+                with suppress(OSError):
+                    stage, began = journal.read_text(encoding="utf-8"), journal.stat().st_mtime
+                    if began >= self._begun_at:
+                        yield AtWork(task.spec, stage, max(0.0, time.time() - began))
 
     def _submit(self, executor: Executor, task: _Task) -> None:
         try:

@@ -12,13 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.suites.suite import Suite
 from harness.tracking.mlflow_store import Closing, SweepRecord, default_tracking_uri
 from harness.tracking.unfinished import Mark, OpenRecord, close_unfinished, mark_open
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
+
+if TYPE_CHECKING:
+    from harness.execution.coordinator import AtWork
 
 
 def cause_of(error: BaseException) -> str:
@@ -87,6 +90,9 @@ class Recorder:
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         """Times of shared stages are in the sweep's summary, which is a file of its run."""
+
+    def at_work(self, trials: Sequence[AtWork]) -> None:
+        """Results alone are recorded."""
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         """One child run; reused trials wait until one is not: where all are, an earlier sweep may have the runs."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from engine.errors import MissingError, UnsupportedError
 from engine.terms import CalibrationType, March
+from harness.execution.coordinator import AtWork
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import (
@@ -173,12 +174,16 @@ class Log:
     specs: list[TrialSpec] = field(default_factory=list)
     preparations: list[Prepared] = field(default_factory=list)
     results: list[tuple[TrialResult, bool]] = field(default_factory=list)
+    working: list[AtWork] = field(default_factory=list)
 
     def planned(self, specs: Any) -> None:
         self.specs = list(specs)
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
         self.preparations.append(prepared)
+
+    def at_work(self, trials: Any) -> None:
+        self.working += trials
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         self.results.append((result, reused))

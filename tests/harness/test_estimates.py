@@ -50,6 +50,8 @@ def test_a_search_for_nodes_is_no_part_of_a_trial_and_counts_once_for_all_that_s
     assert found.total([plain, first, second], 1) == 3 * 5 + 150
     percentile = TOP_1.model_copy(update={"max_percentile": 0.9})
     assert found.searches([first, second, fakes.spec(settings=percentile)]) == 300
+    assert found.running_search(second, 1) == 150
+    assert found.running_search(fakes.spec("unknown", second.settings), 1) is None
     found.finished(took(first, 5, search=150), now=1.0)
     assert found.searches([second]) == 0, "this sweep has it now"
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from harness.cli.progress import ProgressBar
+from harness.execution.coordinator import AtWork
 from harness.suites.settings import Int16Kind, Int16Policy
 from harness.trials.tasks import Preparation, Prepared
 from tests.harness import fakes
@@ -66,3 +67,22 @@ def test_a_search_for_nodes_is_named_before_and_after() -> None:
     text = " ".join(console.export_text().split())
     assert "prepared in 4.0 s; 2 trials, about 57 s of work, 40 s of it for top_k" in text
     assert "[1/2] unknown/bayes-e/max-int16.top_2: top1 0.9000, nodes ranked in 2 min" in text
+
+
+def test_a_running_search_for_nodes_says_how_long_it_takes() -> None:
+    top_k = fakes.Settings(int16=Int16Policy(kind=Int16Kind.TOP_K, count=2))
+    spec = fakes.spec("unknown", top_k)
+    for terminal in (False, True):
+        bar, console, progress = shown(terminal)
+        bar.planned([spec])
+        bar.prepared(Preparation(specs=(spec,)), Prepared(statistics="x", seconds={"float": 4.0}))
+        for seconds in (2.0, 10.0, 12.0, 45.0, 80.0):
+            bar.at_work([AtWork(spec, "sensitivity", seconds), AtWork(fakes.spec(), "simulate", 100.0)])
+            if terminal and seconds == 12.0:
+                assert progress.tasks[0].description == "unknown: ranking nodes, 12 s of about 40 s"
+        told = [line.partition("] ")[2] for line in console.export_text().splitlines() if "ranking" in line]
+        assert terminal or told == [
+            "unknown: ranking nodes, 10 s of about 40 s",
+            "unknown: ranking nodes, 45 s",
+            "unknown: ranking nodes, 80 s",
+        ]

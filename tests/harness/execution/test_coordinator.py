@@ -278,3 +278,11 @@ def test_fail_fast_begins_nothing_after_a_failure(tmp_path: Path) -> None:
     assert not found[0].ok
     good = [fakes.spec(model) for model in ("a", "b", "c")]
     assert len(run_sweep(good, plan(tmp_path, "serial", fail_fast=True))) == 3
+
+
+def test_what_a_long_trial_is_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "_LOOK_SECONDS", 0.2)
+    log, spec = fakes.Log(), fakes.spec("slow")
+    run_sweep([spec], plan(tmp_path, "serial"), [log])
+    assert {(each.spec, each.stage) for each in log.working} == {(spec, "simulate")}
+    assert 0 <= log.working[0].seconds <= log.working[-1].seconds < 60
