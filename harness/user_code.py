@@ -10,11 +10,14 @@ import hashlib
 import importlib
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, PtqlabError
 from harness import paths
 
 
@@ -27,14 +30,39 @@ def load_own(name: str, kind: str) -> Any:
     """What ``name`` (``module:name``) stands for; ``kind`` says in messages what it is to be.
 
     Raises:
-        ConfigError: there is no such module, or it has no such name.
+        ConfigError: there is no such module, it cannot be imported, or it has no such name.
     """
     module, _, attribute = name.partition(":")
     _search_here()
     try:
-        return getattr(importlib.import_module(module), attribute)
+        with running_own(name, kind):
+            found = importlib.import_module(module)
+        return getattr(found, attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{kind} {name!r}: {error}") from error
+
+
+@contextmanager
+def running_own(name: str, kind: str) -> Iterator[None]:
+    """Report what the code of ``name`` (``module:name``) raises inside in one line, with the line of its module.
+
+    Raises:
+        ConfigError: it raised anything but an error of ptqlab or the system's: too little memory, a file, an import.
+    """
+    try:
+        yield
+    except (PtqlabError, OSError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # the user's code may raise anything
+        at = _line_of(error, name.partition(":")[0])
+        raise ConfigError(f"{kind} {name!r} raised {type(error).__name__}: {error}{at}") from error
+
+
+def _line_of(error: Exception, module: str) -> str:
+    """Where ``error`` was raised, as far as that is in ``module``; `` (FILE, line N)`` or empty."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({file}, line {lines[-1]})" if lines else ""
 
 
 def digest_of_own(name: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import Field, PositiveInt
 
 from engine.errors import CalibrationDataError
 from harness.strict_yaml import StrictModel, unknown
+from harness.user_code import running_own
 
 _SHORT, _LONGEST_TEXT = 12, 100
 """Hexadecimal digits of a short digest, and the longest option that is kept as text."""
@@ -113,20 +115,29 @@ class Split(ABC):
 
         Raises:
             CalibrationDataError: the range leaves the split, or a file of it cannot be read.
+            ConfigError: an adapter of the user's own raised something else.
         """
-        return self._images(self._range(start, stop))
+        with self._reading():
+            return self._images(self._range(start, stop))
 
     def take(self, start: int = 0, stop: int | None = None) -> Samples:
         """All parts of samples ``start`` .. ``stop - 1``; raises as :meth:`images`."""
-        return self._parts(self._range(start, stop))
+        with self._reading():
+            return self._parts(self._range(start, stop))
 
     def targets(self, start: int = 0, stop: int | None = None) -> Targets:
         """Targets of images ``start`` .. ``stop - 1``; raises as :meth:`images`."""
-        return self._targets(self._range(start, stop))
+        with self._reading():
+            return self._targets(self._range(start, stop))
 
     def file_of(self, index: int) -> Path | None:
         """The file of sample ``index``, of several parts that of the first; None where it has no file of its own."""
         return None
+
+    def _reading(self) -> AbstractContextManager[None]:
+        module, name = type(self).__module__, type(self).__qualname__
+        is_own = module.partition(".")[0] != __name__.partition(".")[0]
+        return running_own(f"{module}:{name}", "dataset adapter") if is_own else nullcontext()
 
     @abstractmethod
     def _images(self, indices: range) -> Images: ...

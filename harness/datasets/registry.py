@@ -28,7 +28,7 @@ from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
 from harness.strict_yaml import StrictModel, load_draft, load_typed, parse, read_mapping, unknown
-from harness.user_code import digest_of_own, is_own, load_own
+from harness.user_code import digest_of_own, is_own, load_own, running_own
 
 ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
     {
@@ -175,11 +175,14 @@ _FROM_CARD = ("./", "../")
 
 
 def _opened(options: StrictModel, card: DatasetCard) -> Dataset:
-    dataset = adapter_of(card.adapter)(options)
-    if is_own(card.adapter):  # its version may not have been raised
-        source = digest_of_own(card.adapter)
-        dataset.digest = hashlib.sha256(f"{dataset.digest} {source}".encode()).hexdigest()
-        dataset.determinants = {**dataset.determinants, "source": source[:12]}
+    adapter = adapter_of(card.adapter)
+    if not is_own(card.adapter):
+        return adapter(options)
+    with running_own(card.adapter, "dataset adapter"):
+        dataset = adapter(options)
+    source = digest_of_own(card.adapter)  # its version may not have been raised
+    dataset.digest = hashlib.sha256(f"{dataset.digest} {source}".encode()).hexdigest()
+    dataset.determinants = {**dataset.determinants, "source": source[:12]}
     return dataset
 
 

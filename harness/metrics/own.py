@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError, InferenceError
 from harness.datasets import Targets
 from harness.metrics.base import Array, Metric, Score
+from harness.user_code import running_own
 
 OwnFunction = Callable[..., Any]
 """Takes the outputs of a model, a list of arrays with samples in the first dimension, and the targets of the same
@@ -36,7 +37,7 @@ class OwnMetric(Metric):
         options: of the card.
 
     Raises:
-        ConfigError: it is no function, or does not take the options.
+        ConfigError: it is no function, or does not take the options. Its methods raise it where the function raises.
     """
 
     def __init__(self, name: str, function: OwnFunction, options: Mapping[str, Any]) -> None:
@@ -80,17 +81,20 @@ class OwnMetric(Metric):
     def labels(self, outputs: Sequence[Array]) -> Targets | None:
         """What the function's ``labels`` gives."""
         labels = getattr(self._function, "labels", None)
-        found: Targets | None = None if labels is None else labels(list(outputs), **self._options)
+        with running_own(self.name, "metric"):
+            found: Targets | None = None if labels is None else labels(list(outputs), **self._options)
         return found
 
     def parts(self, outputs: Sequence[Array]) -> Mapping[str, Sequence[Array]]:
         """What the function's ``parts`` gives."""
         parts = getattr(self._function, "parts", None)
-        found: Mapping[str, Sequence[Array]] = {} if parts is None else parts(list(outputs), **self._options)
+        with running_own(self.name, "metric"):
+            found: Mapping[str, Sequence[Array]] = {} if parts is None else parts(list(outputs), **self._options)
         return found
 
     def _scores(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
-        return np.asarray(self._function(list(outputs), targets, **self._options), np.float64)
+        with running_own(self.name, "metric"):
+            return np.asarray(self._function(list(outputs), targets, **self._options), np.float64)
 
 
 def targets_at(targets: Targets, places: NDArray[np.int64]) -> Targets:

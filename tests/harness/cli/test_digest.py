@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
@@ -86,3 +87,26 @@ def test_a_new_card_needs_neither_digest_nor_score_nor_splits(own: Path) -> None
     card = load_card("tiny")
     assert card.float_score.value == 1.0
     assert card.digest == card.digest_of_file()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "    raise KeyError('absent')",
+            "metric 'own_pictures:closeness' raised KeyError: 'absent' .*own_pictures.py, line",
+        ),
+        ("    return =", "dataset adapter 'own_pictures:Noise' raised SyntaxError: invalid syntax"),
+        (
+            "\n\nclass Broken(ArraySplit):\n    def _images(self, _):\n        return [][0]\n\n\nArraySplit = Broken",
+            "dataset adapter 'own_pictures:Broken' raised IndexError: list index out of range .*own_pictures.py, line",
+        ),
+    ],
+)
+def test_what_the_users_own_code_raises_is_one_message(own: Path, code: str, message: str) -> None:
+    suite = write(own, {"adapter": "own_pictures:Noise"}, {"name": "own_pictures:closeness", "labels": "float"})
+    module = own / "suites/zoo/own_pictures.py"
+    module.write_text(module.read_text().replace("    return (above == targets).mean(axis=1)", code))
+    done = CliRunner().invoke(app, ["digest", str(suite), "--write"])
+    assert isinstance(done.exception, ConfigError)
+    assert re.search(message, str(done.exception))
