@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -33,7 +33,8 @@ class Refused(StrictModel):
 def refusal_kept(suite: str, workdir: Path) -> Iterator[None]:
     """Keep the error that ends what is done inside, for ``ptqlab why``; forget an older one where there is none.
 
-    Where there is no working directory yet, there is no sweep to ask about, and none is made.
+    Where there is no working directory yet, there is no sweep to ask about, and none is made. Where the error cannot be
+    written, it is raised all the same.
     """
     path = sweep_folder(workdir, suite) / FILE
     try:
@@ -41,7 +42,8 @@ def refusal_kept(suite: str, workdir: Path) -> Iterator[None]:
     except PtqlabError as error:
         if workdir.is_dir():
             now = datetime.now().astimezone().isoformat(timespec="seconds")
-            save_json(Refused(suite=suite, at=now, message=str(error)), path)
+            with suppress(OSError):
+                save_json(Refused(suite=suite, at=now, message=str(error)), path)
         raise
     path.unlink(missing_ok=True)
 

@@ -32,3 +32,9 @@ def test_a_refusal_makes_no_working_directory(tmp_path: Path) -> None:
     with pytest.raises(ConfigError), refusal_kept("mine", tmp_path / "work"):
         raise ConfigError("unknown metric")
     assert not (tmp_path / "work").exists()
+
+
+def test_a_refusal_that_cannot_be_kept_is_raised_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "sweeps").write_text("a file where the folder of reports should be")
+    with pytest.raises(ConfigError, match="the data have changed"), refusal_kept("mine", tmp_path):
+        raise ConfigError("the data have changed")
