@@ -253,8 +253,8 @@ def show_proposal(proposal: Proposal) -> None:
         agreement = "agreement of the outputs for images and their mirror images, in nats"
         say(f"            by {head.metric if decision.basis is Basis.LABELS else agreement}:")
         for found in decision.ranking:
-            mark = "  <- chosen" if found.guess == decision.best else ""
-            say(f"            {found.value:6.3f}  {found.guess} ({found.images} images){mark}")
+            mark = decision.mark(found.guess)
+            say(f"            {found.value:6.3f}  {found.guess} ({found.images} images){mark and f'  <- {mark}'}")
     if proposal.labels is Labels.DATA:
         say(f"float       {head.metric} {proposal.score.value:.4f} on {proposal.data.evaluation} images")
         if decision.first_class:

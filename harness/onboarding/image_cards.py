@@ -11,6 +11,8 @@ from harness.onboarding.proposal import Proposal
 from harness.zoo.cards import Labels
 
 PICTURE = "what_the_network_sees.html"
+_ROWS = 4
+"""Best normalisations that a card lists."""
 
 
 def image_contents(proposal: Proposal) -> CardContents:
@@ -57,6 +59,10 @@ def _about_normalisation(proposal: Proposal) -> str:
     else:
         lines.append(f"Normalisation {decision.best}, {decision.words}: of {len(decision.ranking)} by")
         lines[-1] += f" {'the labels' if decision.basis is Basis.LABELS else 'mirror images'}; {PICTURE} shows them."
-        lines += [f"  {found.guess}: {found.value:.3f} on {found.images} images" for found in decision.ranking[:4]]
+        lines += [
+            f"  {found.guess}: {found.value:.3f} on {found.images} images{mark and f' ({mark})'}"
+            for place, found in enumerate(decision.ranking)
+            if (mark := decision.mark(found.guess)) or place < _ROWS
+        ]
     lines.append("On the board a camera gives nv12: input_type_rt: nv12 measures what that costs.")
     return "\n".join(lines)

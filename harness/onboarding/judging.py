@@ -89,6 +89,12 @@ class Decision:
         """Whether the best value tells anything at all."""
         return not self.ranking or self.ranking[0].value > self.floor
 
+    def mark(self, guess: Normalisation) -> str:
+        """What a row of the ranking is marked with: the chosen one, and what the file speaks for where that differs."""
+        if guess == self.best:
+            return "chosen"
+        return "what the file speaks for" if guess == self.usual and self.basis is Basis.MIRROR else ""
+
     @property
     def words(self) -> str:
         """How sure it is; where that is open, what the images and the file say."""

@@ -156,6 +156,7 @@ def test_a_lead_without_information_is_not_sure() -> None:
     first = found.ranking[0]
     assert found.words.startswith(f"open: of the images {first.guess} is best, but its {first.value:.3f} tells nothing")
     assert not found.is_informed
+    assert (found.mark(found.best), found.mark(found.ranking[1].guess)) == ("chosen", "")
 
 
 def test_images_that_contradict_the_file_leave_it_open(tmp_path: Path) -> None:
@@ -168,6 +169,7 @@ def test_images_that_contradict_the_file_leave_it_open(tmp_path: Path) -> None:
     found = decide(runner, Layout.NCHW, [*other, *guesses[:6]], pixels, judge, Basis.MIRROR, False, other)
     assert (found.best.colour, found.is_agreed) == (InputType.RGB, False)
     assert found.words == f"open: the images speak for it, the file for {other[0]}"
+    assert found.mark(other[0]) == "what the file speaks for"
 
 
 def test_the_level_of_information() -> None:
