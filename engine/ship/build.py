@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import OutputError, ToolchainError
+from engine.errors import ToolchainError
 from engine.ir import write_atomically
 from engine.ship.configuration import WORKING_DIR
-from engine.ship.folder import CONFIGURATION, NETWORK, read_record
+from engine.ship.folder import CONFIGURATION, NETWORK, read_record, working_folder
 from engine.toolchain.log import tidied
 from engine.toolchain.tool import Tell, Toolchain
 
@@ -55,11 +54,7 @@ def run_toolchain(directory: Path, toolchain: Toolchain, tell: Tell | None = Non
     directory = directory.resolve()
     toolchain.command.path(directory)  # a container that does not see it is refused first
     out = directory / WORKING_DIR
-    try:
-        work = Path(tempfile.mkdtemp(prefix=".building-", dir=directory))
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot be written: {error.strerror}") from error
-    try:
+    with working_folder(directory, directory, ".building-") as work:
         work.chmod(0o755)  # the user of a container may be another
         for name in (NETWORK, CONFIGURATION):
             shutil.copyfile(directory / name, work / name)
@@ -75,8 +70,4 @@ def run_toolchain(directory: Path, toolchain: Toolchain, tell: Tell | None = Non
         if out.exists():
             out.rename(work / "before")
         made.rename(out)
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return Built(binary, quantized, done.version, done.finished.seconds)

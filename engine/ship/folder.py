@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
@@ -44,12 +45,7 @@ def write(shipment: Shipment, directory: Path, *, force: bool = False) -> ShipRe
     refuse(shipment)
     content, record = _content(shipment)
     directory = directory.absolute()
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    except OSError as error:
-        raise OutputError(f"{directory}: cannot be written: {error.strerror}") from error
-    try:
+    with working_folder(directory, directory.parent, f".{directory.name}.") as temporary:
         made = temporary / "new"
         made.mkdir()
         for name, data in content.items():
@@ -57,11 +53,27 @@ def write(shipment: Shipment, directory: Path, *, force: bool = False) -> ShipRe
         if directory.exists():
             directory.rename(temporary / "old")
         made.rename(directory)
+    return record
+
+
+@contextmanager
+def working_folder(directory: Path, place: Path, prefix: str) -> Iterator[Path]:
+    """A folder in which something for ``directory`` is made; gone at the end.
+
+    Args:
+        directory: that messages name.
+        place: folder that it lies in, made if need be.
+        prefix: of its name.
+
+    Raises:
+        OutputError: the system refuses to make it, or what is done inside.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as made:
+            yield Path(made)
     except OSError as error:
         raise OutputError(f"{directory}: cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return record
 
 
 def refuse_to_replace(directory: Path, force: bool) -> None:
