@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.terms import March
 from harness.gates.judge import floors
-from harness.gates.paired import MetricEvidence, error_of_lead, p_ahead, p_apart
+from harness.gates.paired import MetricEvidence, error_of_lead, least_by_chance, p_ahead, p_apart
 from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.metrics.resampling import SPLITS
 from harness.strict_yaml import StrictModel
@@ -210,21 +210,24 @@ class _Settings:
     def alike(self, best: int, significance: float) -> list[int]:
         """Positions of what cannot be told apart from ``best``, itself included.
 
-        Any of the settings might have become the best by chance: p values are corrected for all pairs of those that are
-        left, from the smallest on (Holm's method with the number of pairs).
+        Any of the settings might have become the best by chance: from the smallest on, p values are compared with the
+        least one that chance gives among all pairs of the settings that are left (:func:`least_by_chance`), or
+        multiplied with the number of these pairs where that is less. What is told apart is then out (the model
+        confidence set of Hansen, Lunde and Nason, Econometrica 79, 2011).
         """
-        others = [index for index in range(len(self.values)) if index != best]
-        if not self._ours:
-            return sorted([best, *others])
+        others = np.array([index for index in range(len(self.values)) if index != best], np.int64)
+        if not self._ours or not len(others):
+            return sorted([best, *others.tolist()])
         p = p_apart(self._ours[best], [self._ours[index] for index in others])
-        left = len(self.values)
-        apart: set[int] = set()
-        for place in np.argsort(p, kind="stable").tolist():
-            if p[place] * left * (left - 1) / 2 >= significance:
+        order = np.argsort(p, kind="stable")
+        chance = least_by_chance([self._ours[index] for index in (*others[order], best)])
+        alike = [best, *others[order].tolist()]
+        for smallest, least in zip(p[order].tolist(), chance, strict=False):
+            reached = (1 + np.count_nonzero(least <= smallest)) / (1 + len(least))
+            if min(reached, smallest * _pairs(len(alike))) >= significance:
                 break
-            apart.add(others[place])
-            left -= 1
-        return [index for index in range(len(self.values)) if index not in apart]
+            del alike[1]
+        return sorted(alike)
 
     def front(self, best: int, alike: Sequence[int], significance: float) -> list[int]:
         """Positions of the settings that are more accurate than all that are as fast, beyond noise.
@@ -279,28 +282,33 @@ class _Settings:
         others = [self._ours[index] for index in alike if index != best] if self._ours else []
         if not others:
             return None
-        images = self._ours[best].informative
+        images, each = self._ours[best].informative, significance / _pairs(len(self.values))
         errors = [error for other in others if (error := error_of_lead(self._ours[best], other)) > 0]
-        return _resolution(float(np.median(errors)) if errors else 0.0, images, len(self.values), significance)
+        if not errors:
+            return _resolution(0.0, images, each)
+        each = max(each, float(np.quantile(least_by_chance(self._ours)[0], significance)))
+        return _resolution(float(np.median(errors)), images, each)
 
 
-def _resolution(error: float, images: int, settings: int, significance: float) -> Resolution | None:
+def _pairs(settings: int) -> int:
+    return settings * (settings - 1) // 2
+
+
+def _resolution(error: float, images: int, significance: float) -> Resolution | None:
     """The next finer difference than ``images`` tell apart, and the images that it takes.
 
     Args:
         error: standard error of the difference of two settings on ``images``.
         images: that hold something to find.
-        settings: that are compared.
-        significance: of all pairs together.
+        significance: of one comparison.
     """
     from scipy.stats import norm  # slow to import
 
     if not images:
         return None
-    pairs = settings * (settings - 1) / 2
     # Where no image differs, so many would have to, all for the worse (McNemar).
-    fewest = math.log2(2 * pairs / significance)
-    known = float(norm.isf(significance / pairs / 2) + norm.isf(1 - _POWER)) * error
+    fewest = math.log2(2 / significance)
+    known = float(norm.isf(significance / 2) + norm.isf(1 - _POWER)) * error
     told = known or fewest / images
     difference = max((step for step in _STEPS if step <= told / _FINER), default=_STEPS[-1])
     needed = images * (known / difference) ** 2 if known else fewest / difference

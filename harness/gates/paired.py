@@ -134,6 +134,49 @@ def _p_behind(first: MetricEvidence, others: Sequence[MetricEvidence]) -> NDArra
     return paired_p_values(np.stack([other.per_sample for other in others]) - first.per_sample)
 
 
+def least_by_chance(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:
+    """Least two-sided p value among all pairs of models, drawn 10,000 times as if all were equally good.
+
+    The leads of all pairs are drawn together, as normal numbers with the covariances of the resamples or of the scores
+    per image: leads that rise and fall together, such as those over two models that fail on the same images, are
+    nearly one comparison (Hothorn, Bretz and Westfall, Simultaneous Inference in General Parametric Models, Biometrical
+    Journal 50, 2008). Pairs whose lead is the same on all resamples count as independent.
+
+    Args:
+        models: at least one, which pair with each other.
+
+    Returns:
+        Shape (models, draws): row ``n`` is of ``models[n:]``; 1 where no two of these differ.
+    """
+    from scipy.stats import norm  # slow to import
+
+    spreads = np.asarray(np.linalg.qr(_deviations(models).T, mode="r"), np.float64)
+    values, random = np.array([model.value for model in models]), np.random.RandomState(_SEED)
+    drawn = random.standard_normal((_PERMUTATIONS, len(spreads))) @ spreads
+    greatest = np.zeros((len(models), _PERMUTATIONS))
+    for first in range(len(models) - 2, -1, -1):
+        sizes = np.linalg.norm(spreads[:, [first]] - spreads[:, first + 1 :], axis=0)
+        differs = sizes > _NO_LEAD
+        leads = (drawn[:, [first]] - drawn[:, first + 1 :])[:, differs] / sizes[differs]
+        unknown = np.count_nonzero(~differs & (np.abs(values[first] - values[first + 1 :]) > _NO_LEAD))
+        leads = np.concatenate([leads, random.standard_normal((_PERMUTATIONS, unknown))], axis=1)
+        greatest[first] = np.maximum(greatest[first + 1], np.abs(leads).max(axis=1, initial=0.0))
+    return np.asarray(2 * norm.sf(greatest), np.float64)
+
+
+def _deviations(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:
+    """Of each model from the first: on resamples, around their mean; else of the scores per image, whose signs chance
+    decides; shape (models, rows).
+    """
+    if models[0].resampled is None:
+        return np.stack([model.per_sample - models[0].per_sample for model in models])
+    draws = np.stack([draws_of(model.resampled) for model in models if model.resampled is not None])
+    leads = (draws - draws[0])[:, np.isfinite(draws).all(axis=0)]
+    return (
+        np.asarray(leads - leads.mean(axis=1, keepdims=True), np.float64) if leads.size else np.zeros((len(leads), 1))
+    )
+
+
 def error_of_lead(first: MetricEvidence, other: MetricEvidence) -> float:
     """Standard error of ``first.value - other.value`` for other images, from the paired bootstrap or of the mean."""
     if first.resampled is not None and other.resampled is not None:

@@ -210,6 +210,23 @@ class TestAlike:
         assert (choice.best, choice.alike) == (results[0].spec.key, (results[0].spec.key,))
         assert choice.resolution is None
 
+    def test_settings_that_fail_together_count_as_one(self, tmp_path: Path) -> None:
+        """Two good and two bad settings, 2.6 standard errors apart: told apart where each two are nearly the same."""
+        found = {}
+        for own in (0.1, 1.0):
+            store, random = TrialStore(tmp_path / str(own)), np.random.RandomState(0)
+            shared, results = random.randn(2, 1050), []
+            for place, (setting, value) in enumerate(zip(settings(4), (0.99, 0.98, 0.623, 0.622), strict=True)):
+                noise = shared[place // 2] * (1 - own**2) ** 0.5 + own * random.randn(1050)
+                result = put(store, setting, np.ones(50))
+                assert result.accuracy is not None
+                accuracy = result.accuracy.model_copy(update={"value": value, "informative": 40, "sought": "objects"})
+                result = result.model_copy(update={"accuracy": accuracy})
+                store.put(Outcome(result, (), {"per_sample": np.ones(50), "resampled": value + 0.1 * noise}))
+                results.append(result)
+            found[own] = len(one(results, store).alike)
+        assert found == {0.1: 2, 1.0: 4}
+
     def test_without_scores_nothing_is_told_apart(self, tmp_path: Path) -> None:
         results = [
             fakes.result(fakes.spec(settings=setting), value=value)
@@ -275,17 +292,17 @@ class TestResolution:
     def test_four_times_the_images_tell_half_the_difference_apart(self) -> None:
         """Two settings, a standard error of 3.6 points on 19 images: 10 points are told, 5 take about four times as
         many."""
-        found = _resolution(0.0357, 19, 2, 0.05)
+        found = _resolution(0.0357, 19, 0.05)
         assert found == Resolution(difference=0.05, images=77)
 
     def test_settings_that_agree_everywhere_say_so_by_their_number(self) -> None:
         """Of 50 images none differs: of 110, 5 points are six images, all for the worse (two in 64)."""
-        found = _resolution(0.0, 50, 2, 0.05)
+        found = _resolution(0.0, 50, 0.05)
         assert found == Resolution(difference=0.05, images=110)
         assert 2 * 0.5 ** (0.05 * 110) < 0.05
 
     def test_nothing_to_find_tells_nothing(self) -> None:
-        assert _resolution(0.1, 0, 2, 0.05) is None
+        assert _resolution(0.1, 0, 0.05) is None
 
     def test_it_is_said_of_settings_that_are_alike(self, tmp_path: Path) -> None:
         store, random = TrialStore(tmp_path), np.random.RandomState(0)

@@ -14,6 +14,7 @@ from harness.gates.paired import (
     MetricEvidence,
     error_of_lead,
     interval_of_lead,
+    least_by_chance,
     p_ahead,
     p_apart,
     paired_p_value,
@@ -100,6 +101,55 @@ def test_the_interval_is_196_standard_errors_around_the_lead() -> None:
     half = stats.norm.ppf(0.975) * stats.sem(differences)
     assert (low, high) == (pytest.approx(0.04 - half, rel=1e-6), pytest.approx(0.04 + half, rel=1e-6))
     assert interval_of_lead(mean_of(np.array([0.5])), mean_of(np.zeros(1))) == (0.5, 0.5)
+
+
+def of_resamples(value: float, draws: np.ndarray) -> MetricEvidence:
+    return MetricEvidence(value, np.ones(50), draws, 50)
+
+
+def test_the_least_of_independent_pairs_is_tukeys_studentized_range() -> None:
+    random = np.random.RandomState(0)
+    by_resamples = [of_resamples(0.5, random.randn(RESAMPLES)) for _ in range(4)]
+    by_scores = [mean_of(random.randn(4000)) for _ in range(4)]
+    for models in (by_resamples, by_scores):
+        least = least_by_chance(models)
+        for first, count in enumerate((4, 3, 2)):
+            each = np.quantile(least[first], 0.05)
+            width = stats.norm.isf(each / 2) * 2**0.5
+            assert stats.studentized_range.sf(width, count, np.inf) == pytest.approx(0.05, abs=0.01)
+        assert least[3].tolist() == [1.0] * len(least[3])
+
+
+def test_models_that_fail_together_are_nearly_one_comparison() -> None:
+    """Two pairs that are alike: the p values of all four pairs across are one and the same."""
+    random = np.random.RandomState(0)
+    good, bad = random.randn(2, RESAMPLES)
+    models = [of_resamples(0.9, good), of_resamples(0.9, good), of_resamples(0.5, bad), of_resamples(0.5, bad)]
+    assert np.quantile(least_by_chance(models)[0], 0.05) == pytest.approx(0.05, abs=0.006)
+    nearly = [
+        of_resamples(model.value, draws + 0.01 * random.randn(RESAMPLES))
+        for model in models
+        for draws in [model.resampled]
+    ]
+    assert 0.05 / 6 < np.quantile(least_by_chance(nearly)[0], 0.05) < 0.05 / 2
+
+
+def test_leads_that_are_the_same_on_all_resamples_are_independent() -> None:
+    models = [of_resamples(value, np.full(RESAMPLES, value)) for value in (1.0, 0.5, 0.0)]
+    least = least_by_chance(models)[0]
+    assert np.quantile(least, 0.05) == pytest.approx(1 - 0.95 ** (1 / 3), abs=0.003)
+    assert least_by_chance([models[0]] * 2).min() == 1.0
+
+
+def test_undefined_resamples_take_no_part() -> None:
+    random = np.random.RandomState(0)
+    draws = random.randn(2, RESAMPLES)
+    draws[0, :900] = np.nan
+    assert np.quantile(least_by_chance([of_resamples(0.5, row) for row in draws])[0], 0.05) == pytest.approx(
+        0.05, abs=0.006
+    )
+    draws[0] = np.nan
+    assert least_by_chance([of_resamples(0.5, row) for row in draws]).min() == 1.0
 
 
 def test_of_a_mean_scores_are_tested() -> None:
