@@ -10,41 +10,56 @@ from engine.ops.core.reasons import Code, Reason
 DEFAULT_HINT = "change its shapes or attributes as the reason says, or accept a CPU node and the copies around it"
 """For reasons whose text already says what is allowed."""
 
-_BY_OPERATOR = {
-    "Min": "multiply both operands by -1, use Max, multiply by -1",
-    "Neg": "multiply by -1",
-    "LogSoftmax": "remove it from the model and apply it to the outputs in the application",
+_REWRITE = "ptqlab rewrite --apply"
+"""Command that does what a hint says; the name of the rewrite follows."""
+
+BY_OPERATOR = {
+    "Min": f"multiply both operands by -1, use Max, multiply by -1: {_REWRITE} min",
+    "Neg": f"multiply by -1: {_REWRITE} minus",
+    "LogSoftmax": f"remove it from the model and apply it to the outputs in the application: {_REWRITE} tail",
     "Cast": "remove it; quantised tensors have no other types",
-    "Sub": "multiply the second operand by -1 and add",
+    "Sub": f"multiply the second operand by -1 and add: {_REWRITE} minus",
     "Gemm": "make the second operand a constant and transA 0",
-    "ReduceMin": "multiply by -1, use ReduceMax, multiply by -1",
-    "ReduceSumSquare": "multiply the tensor by itself, then ReduceSum",
+    "ReduceMin": f"multiply by -1, use ReduceMax, multiply by -1: {_REWRITE} min",
+    "ReduceSumSquare": f"multiply the tensor by itself, then ReduceSum: {_REWRITE} norms",
     "LpPool": "use MaxPool or AveragePool",
     "LRN": "train with BatchNormalization instead",
-    "LpNormalization": "write it as ReduceL2 and Div",
-    "LSTM": "use a forward LSTM of constant weights and at most 64 steps, without initial states, sequence_lens, "
-    "peepholes, clip or other activations: that is unrolled into convolutions",
+    "LpNormalization": f"write it as ReduceL2 and Div: {_REWRITE} norms",
+    "LSTM": "use an LSTM of constant weights and at most 64 steps, without initial states, sequence_lens, peepholes, "
+    "clip or other activations: that is unrolled into convolutions",
     "Celu": "use Elu",
     "ThresholdedRelu": "use Relu",
-    "ReduceMean": "average height and width together, or use GlobalAveragePool",
+    "ReduceMean": "average height and width together, or use GlobalAveragePool; average channels by a 1x1 convolution "
+    "with equal weights",
     "Reshape": "keep rank-4 maps; move the Reshape to the end of the network",
+    "Einsum": f"write it as MatMul between Transposes, or as a 1x1 convolution: {_REWRITE} einsum",
+    "ScatterND": f"where the indices are constant, use Slice and Concat: {_REWRITE} scatter",
+    "GridSample": "move 1x1 convolutions behind it before it, and cut it off at the end of the network: "
+    f"{_REWRITE} grid_sample,tail",
+    "GroupNormalization": f"write it with global pooling and 1x1 convolutions: {_REWRITE} group_norm",
 }
 """Hints for operators that the BPU does not have, by type."""
 
 _EXACT_TAIL = "none needed: the convolution before it keeps its exact int32 result"
 _RANK_4 = "use rank-4 tensors (N, C, H, W)"
 _TWO_DIMENSIONS = (
-    "of one spatial axis: write it in two dimensions with a height of 1; of three: as the sum of two-dimensional ones, "
-    "one per slice of the kernel's depth"
+    "of one spatial axis: write it in two dimensions with a height of 1; of three: as a two-dimensional one per slice "
+    f"of depth: {_REWRITE} conv_1d, or conv_3d"
 )
-_POOLING = "of one spatial axis: write it in two dimensions with a height of 1; of three: pool two axes, then the third"
+_TRANSPOSED = f"of one spatial axis: write it in two dimensions with a height of 1: {_REWRITE} conv_1d"
+_POOLING = (
+    "of one spatial axis: write it in two dimensions with a height of 1; of three: pool two axes, then the third: "
+    f"{_REWRITE} pooling"
+)
 _LAST_AXIS = (
-    "move that axis to the end with a Transpose in front and one behind, and ask for it with node_info ON: BPU (before "
-    "opset 13, a Softmax normalises over all axes from its own on)"
+    "move that axis to the end with a Transpose in front and one behind, and ask for it with run_on_bpu (before opset "
+    f"13, a Softmax normalises over all axes from its own on): {_REWRITE} softmax"
 )
 _INDICES = "compute indices and masks in the application, or make them constants"
 _CONSTANT = "make the operand a constant of the model, one value or one per channel"
-_ONE_AXIS = "reduce one axis at a time, with keepdims 1"
+_SAME_RANK = "give both operands the same rank, with dimensions of 1 (Reshape)"
+_FIRST_OUTPUT = "use the largest values alone, not their indices"
+_ONE_AXIS = f"reduce one axis at a time, with keepdims 1: {_REWRITE} reductions"
 _SMALLER = "split it into several smaller ones"
 _SCALES = "use whole factors that are powers of two, several one after another, or mode linear"
 _RESIZE = "use mode nearest or linear"
@@ -63,33 +78,42 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.RANK_4_ONLY: _RANK_4,
         Code.RANK_4: _RANK_4,
         Code.RANK_2_TO_4: _RANK_4,
-        Code.SCALAR: _RANK_4,
+        Code.SCALAR: f"keep the dimensions of a reduction (keepdims 1): {_REWRITE} reductions",
         Code.RANK_MOVED: _RANK_4,
-        Code.RANK_GATHERED: _RANK_4,
-        Code.POSITIONS: _RANK_4,
+        Code.RANK_GATHERED: "take the parts out before the Reshape that makes it of rank 5, with Split or Slice: "
+        f"{_REWRITE} attention",
+        Code.POSITIONS: "gather with a vector of positions, then Reshape",
         Code.ONE_AXIS_REPEATED: "repeat one axis at a time, or let the operator that reads it broadcast",
-        Code.RANK_4_SIZES: _RANK_4,
-        Code.RANK_4_SEARCH: _RANK_4,
-        Code.RANK_4_SLOPES: _RANK_4,
+        Code.RANK_4_SIZES: "resize height and width of a rank-4 tensor (N, C, H, W)",
+        Code.RANK_4_SEARCH: "search the channels of a rank-4 tensor (N, C, H, W), with keepdims 1",
+        Code.RANK_4_SLOPES: "use one slope, or one per channel of a rank-4 tensor (N, C, H, W)",
         Code.RANK_OF_MATRICES: _RANK_4,
-        Code.RANKS_DIFFER: _RANK_4,
+        Code.RANKS_DIFFER: _SAME_RANK,
         Code.CONVOLUTION_2D: _TWO_DIMENSIONS,
-        Code.DECONVOLUTION_2D: _TWO_DIMENSIONS,
+        Code.DECONVOLUTION_2D: _TRANSPOSED,
         Code.POOLING_2D: _POOLING,
         Code.LAST_AXIS: _LAST_AXIS,
         Code.NOT_FLOAT: _INDICES,
         Code.INDICES_NOT_CONSTANT: _INDICES,
         Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by large finite ones",
-        Code.CONSTANT_OPERAND: "remove the constant from the model and concatenate it in the application",
+        Code.CONSTANT_OPERAND: "remove the constant from the model and concatenate it in the application; channels of "
+        "one value each may be filters of weight 0 of the convolution before it",
         Code.NOT_CONSTANT: _CONSTANT,
         Code.EXPONENT_NOT_SCALAR: _CONSTANT,
         Code.BOUNDS_NOT_CONSTANT: _CONSTANT,
         Code.COUNT_NOT_CONSTANT: _CONSTANT,
-        Code.PADS: _CONSTANT,
+        Code.PADS: "make the pads constants; crop with Slice",
         Code.CONSTANT_NOT_FOLDED: _CONSTANT,
         Code.ONE_AXIS: _ONE_AXIS,
         Code.AXIS_DROPPED: _ONE_AXIS,
         Code.DILATION: "use a smaller dilation, or larger strides before it",
+        Code.STRIDE: "enlarge in several steps of smaller strides",
+        Code.PADDING: "use less padding and crop the result with Slice, or a smaller kernel",
+        Code.OUTPUT_PADDING: "use less output padding and add the border with Pad",
+        Code.REDUCED_VALUES: "reduce parts of it first, then what they give (a Softmax over so many stays on the CPU)",
+        Code.SEARCHED_VALUES: "search the largest of parts first, or in the application",
+        Code.SEARCHED_CHANNELS: "search fewer channels, or in the application",
+        Code.INDICES: _FIRST_OUTPUT,
         Code.WINDOW: _SMALLER,
         Code.KERNEL: _SMALLER,
         Code.KERNEL_SIDES: _SMALLER,
@@ -98,8 +122,17 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.NEAREST_SCALES: _SCALES,
         Code.NEAREST_NOT_WHOLE: _SCALES,
         Code.RESIZE_MODE: _RESIZE,
-        Code.COORDINATES: _RESIZE,
-        Code.PAD_MODE: "use mode constant or edge",
+        Code.COORDINATES: "use coordinate_transformation_mode half_pixel, align_corners or asymmetric",
+        Code.PAD_MODE: "use mode constant or edge; a narrow reflected border can be joined out of slices: "
+        f"{_REWRITE} reflect",
+        Code.PADDED_AXES: "widen the convolution before it: filters of weight 0 give the channels that are added",
+        Code.COMPARISON: "compare a map with its own MaxPool and cast that to float, or compare in the application",
+        Code.LAST_INDEX: "leave select_last_index at 0",
+        Code.BATCH_SEARCHED: "search another axis",
+        Code.SCALE: "resize in several steps",
+        Code.NEGATIVE_SLOPE: "use slopes that are not negative",
+        Code.PRODUCT_TAIL: f"none needed, or multiply in the application: {_REWRITE} tail",
+        Code.DIVISION: "change the product, as its own reason says",
         Code.BOTH_BROADCAST: _BROADCAST,
         Code.ONE_CHANNEL_ADDED: _BROADCAST,
         Code.NEGATIVE_STEP: "use a positive step",
@@ -111,5 +144,5 @@ HINTS: Mapping[Code, str] = MappingProxyType(
 def hint_for(op_type: str, reason: Reason) -> str:
     """What to change so that an ``op_type`` that ``reason`` keeps on the CPU runs on the BPU."""
     if reason.code is Code.NO_OPERATOR:
-        return _BY_OPERATOR.get(op_type, "replace it by supported operators, or compute it in the application")
+        return BY_OPERATOR.get(op_type, "replace it by supported operators, or compute it in the application")
     return HINTS.get(reason.code, DEFAULT_HINT)

@@ -89,7 +89,7 @@ def network(text: str, opset: int = 13, shape: Sequence[int] = (1, 4, 8, 8)) -> 
         found.nodes,
         "spelled",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in found.last],
+        [helper.make_empty_tensor_value_info(name) for name in found.last],
         [numpy_helper.from_array(array, name) for name, array in found.constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

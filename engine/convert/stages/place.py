@@ -12,10 +12,11 @@ from engine.convert.runner import Stage, Work
 from engine.errors import UnsupportedError
 from engine.frontend.outputs import with_outputs
 from engine.ir import CALIBRATION_OP
-from engine.ops.core.reasons import sentence_of
+from engine.ops.core.reasons import reason_of, sentence_of
 from engine.ops.foreign.composite import PREPROCESS
 from engine.place import decomposed, place
 from engine.place.chains import on_bpu
+from engine.place.hints import hint_for
 
 
 def refuse_without_bpu(placed: ir.Model) -> None:
@@ -26,11 +27,17 @@ def refuse_without_bpu(placed: ir.Model) -> None:
     """
     own = [node for node in placed.graph if node.op_type not in (PREPROCESS, CALIBRATION_OP)]
     if not any(map(on_bpu, own)):
-        reasons = "; ".join(f"{node.name} ({node.op_type}): {sentence_of(node)}" for node in own[:_MOST_REASONS])
+        reasons = "; ".join(map(_reason_and_remedy, own[:_MOST_REASONS]))
         raise UnsupportedError(
             "There is no node can execute on BPU in this model, please make sure the model has at least one "
             f"(Conv/Gemm/MatMul) node. On the CPU are: {reasons}{' …' if len(own) > _MOST_REASONS else ''}"
         )
+
+
+def _reason_and_remedy(node: ir.Node) -> str:
+    reason = reason_of(node)
+    remedy = "" if reason is None else f" ({hint_for(node.op_type, reason)})"
+    return f"{node.name} ({node.op_type}): {sentence_of(node)}{remedy}"
 
 
 _MOST_REASONS = 5
