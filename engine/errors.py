@@ -6,7 +6,9 @@ Every message says what was given, where, and what is allowed. Commands print th
 
 from __future__ import annotations
 
+import difflib
 import errno
+from collections.abc import Iterable
 
 NO_MEMORY = "this input needs more memory than this machine has or this process may use"
 """Message of commands if Python or a library raises :class:`MemoryError`."""
@@ -17,6 +19,12 @@ def system_message(error: OSError) -> str:
     what = f"{error.filename}: " if error.filename else ""
     advice = "; raise the limit (ulimit -n)" if error.errno in (errno.EMFILE, errno.ENFILE) else ""
     return f"{what}{error.strerror or error}{advice}"
+
+
+def hint(wrong: str, allowed: Iterable[str]) -> str:
+    """The name of ``allowed`` that ``wrong`` may have meant, as the end of a message; empty if none is near."""
+    near = difflib.get_close_matches(wrong, list(map(str, allowed)), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class PtqlabError(Exception):

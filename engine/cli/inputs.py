@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.sources import InputFolder, as_fed
 from engine.config import InputSpec
-from engine.errors import CalibrationDataError, ConfigError, InferenceError
+from engine.errors import CalibrationDataError, ConfigError, InferenceError, hint
 from engine.frontend.colour import to_quantized_input
 from engine.frontend.preprocess import saved_inputs
 from engine.simulate import Session, TensorInfo
@@ -49,7 +49,11 @@ def _by_input(names: Sequence[str], given: str) -> Mapping[str, Path]:
     elif len(parts) == len(names):
         found = dict(zip(names, map(Path, parts), strict=True))
     else:
-        raise ConfigError(f"input files {given!r}: expected one per input ({', '.join(names)}), as file or name:file")
+        wrong = [name for name, middle, _ in named if middle and name not in names]
+        near = hint(wrong[0], names) if wrong else ""
+        raise ConfigError(
+            f"input files {given!r}: expected one per input ({', '.join(names)}), as file or name:file{near}"
+        )
     missing = [name for name in names if name not in found]
     if missing:
         raise ConfigError(f"input files {given!r}: none for {', '.join(missing)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.compile.compiler import CompiledModel, from_bytes
 from engine.compile.container import MAGIC, ContainerReader, Section, SectionKind, encode
-from engine.errors import ConfigError, ContainerError
+from engine.errors import ConfigError, ContainerError, hint
 from engine.ir import notice_length, write_atomically
 
 
@@ -65,7 +65,8 @@ def open_models(path: Path, name: str | None = None) -> tuple[CompiledModel, ...
         return models
     chosen = tuple(model for model in models if model.name == name)
     if not chosen:
-        raise ConfigError(f"{path}: has no model {name!r}; it holds {', '.join(model.name for model in models)}")
+        names = [model.name for model in models]
+        raise ConfigError(f"{path}: has no model {name!r}; it holds {', '.join(names)}{hint(name, names)}")
     return chosen
 
 

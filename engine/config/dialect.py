@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.config.parameters import Config
 from engine.config.values import split
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 logger = logging.getLogger("engine.config")
 
@@ -118,7 +118,10 @@ def _numbers(text: str) -> list[float]:
 def _translate_compiler(group: dict[str, Any]) -> None:
     level = group.get("optimize_level", OPTIMIZE_LEVELS[0])
     if level not in OPTIMIZE_LEVELS:
-        raise ConfigError(f"compiler_parameters.optimize_level: {level!r} should in list {list(OPTIMIZE_LEVELS)}")
+        raise ConfigError(
+            f"compiler_parameters.optimize_level: {level!r} should in list {list(OPTIMIZE_LEVELS)}"
+            f"{hint(str(level), OPTIMIZE_LEVELS)}"
+        )
 
 
 def _translate_quant_config(content: dict[str, dict[str, Any]], folder: Path) -> None:
@@ -171,7 +174,7 @@ def _section(where: str, value: Any) -> Mapping[str, Any]:
 
 def _known(where: str, key: str, table: Mapping[str, Any]) -> Any:
     if key not in table:
-        raise ConfigError(f"{where}: Wrong key {key!r} in {list(table)}")
+        raise ConfigError(f"{where}: Wrong key {key!r} in {list(table)}{hint(key, table)}")
     return table[key]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from pydantic_core import ErrorDetails
 from engine.config.dialect import dialect_remarks, older_dialect
 from engine.config.options import CalibrationChoice, ConversionOptions
 from engine.config.parameters import GROUPS, CompilerParameters, Config
-from engine.config.values import hint
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.limits import beyond, limit
 from engine.terms import EXTRAPOLATED, MEASURED_MARCHES, CalibrationType, March
 
@@ -258,7 +258,9 @@ def _explain(error: ErrorDetails) -> str:
             message = str(error["ctx"]["error"])
             return f"{where}: {message}" if where else message
         case "enum" | "literal_error":
-            return f"{where}: {error['input']!r} should in list [{error['ctx']['expected'].replace(' or ', ', ')}]"
+            expected = error["ctx"]["expected"].replace(" or ", ", ")
+            near = hint(str(error["input"]), re.findall(r"'([^']*)'", expected))
+            return f"{where}: {error['input']!r} should in list [{expected}]{near}"
         case _:
             return f"{where}: {error['input']!r}: {error['msg']}"
 

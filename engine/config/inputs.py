@@ -15,11 +15,10 @@ from engine.config.values import (
     NumbersPerInput,
     ShapePerInput,
     ValuesPerInput,
-    hint,
     split,
     split_optional,
 )
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, NormType, SpaceAndRange
 
 logger = logging.getLogger("engine.config")

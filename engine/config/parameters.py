@@ -31,7 +31,7 @@ from engine.config.values import (
     split,
     split_optional,
 )
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.terms import (
     DEFAULT_OPTIMIZE_LEVEL,
     CalibrationType,
@@ -134,6 +134,7 @@ class ModelParameters(Group):
         if value not in [march.value for march in March]:
             raise ValueError(
                 f"User input march invalid: {value!r} . It should in list {[march.value for march in March]}"
+                f"{hint(str(value), March)}"
             )
         return value
 
@@ -182,7 +183,7 @@ class CalibrationParameters(Group):
     def _known_type(cls, value: Any) -> Any:
         allowed = [kind.value for kind in CalibrationType]
         if value not in allowed:
-            raise ValueError(f"calibration_type {value!r} should in list {allowed}")
+            raise ValueError(f"calibration_type {value!r} should in list {allowed}{hint(str(value), allowed)}")
         return value
 
     @field_validator("max_percentile")
@@ -294,7 +295,7 @@ class Config(Group):
             if not _OPTIMIZATION.fullmatch(option):
                 raise ValueError(
                     f"The optimization parameter: {option} is not supported by BPU March:{march.value}. Please check "
-                    f"it: allowed are {', '.join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES))}"
+                    f"it: allowed are {', '.join(_ALL_OPTIMIZATIONS)}{hint(option, _ALL_OPTIMIZATIONS)}"
                 )
         if march is March.BERNOULLI2:
             self._fits_bernoulli2()
@@ -405,7 +406,8 @@ _OF_TYPES = (
     *(f"set_<OpType>_{side}_{kind}" for side in ("input", "output") for kind in ("int8", "int16")),
     "run_<OpType>_on_bpu",
 )
-_OPTIMIZATION = re.compile("|".join((*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES)).replace("<OpType>", r"\w+"))
+_ALL_OPTIMIZATIONS = (*_OPTIMIZATIONS, *OWN_OPTIMIZATIONS, *_OF_TYPES)
+_OPTIMIZATION = re.compile("|".join(_ALL_OPTIMIZATIONS).replace("<OpType>", r"\w+"))
 
 GROUPS: Mapping[str, type[BaseModel]] = {
     "model_parameters": ModelParameters,

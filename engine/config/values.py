@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -177,12 +176,6 @@ def _resolve_all(value: Any, info: ValidationInfo) -> Any:
 
 File = Annotated[Path | None, BeforeValidator(resolve)]
 Files = Annotated[tuple[Path, ...], BeforeValidator(_resolve_all)]
-
-
-def hint(wrong: str, allowed: Collection[str]) -> str:
-    """The name of ``allowed`` that ``wrong`` may have meant, as the end of a message; empty if none is near."""
-    near = difflib.get_close_matches(wrong, allowed, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class Group(BaseModel):

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from engine.config import Config, InputSpec
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.frontend import onnx
 from engine.frontend.outputs import cut
 from engine.frontend.prepared import preprocessed_inputs
@@ -112,6 +112,7 @@ def _check_input_sources(config: Config, source: ir.Model, specs: Sequence[Input
         if name not in shapes:
             raise ConfigError(
                 f"compiler_parameters.input_source: {name!r} is not an input of the model; allowed are {list(shapes)}"
+                f"{hint(name, shapes)}"
             )
         sides = shapes[name][2:4] if layouts[name] is Layout.NCHW else shapes[name][1:3]
         if origin == "resizer" and prod(sides) >= RESIZER_PIXELS:

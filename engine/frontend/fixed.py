@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +35,9 @@ def fix_settings(
     names = [str(value.name) for value in model.graph.inputs]
     for name in fixed:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"{path}: fixed_inputs names {name!r}, the inputs of the model are {names}{hint}")
+            raise ConfigError(
+                f"{path}: fixed_inputs names {name!r}, the inputs of the model are {names}{hint(name, names)}"
+            )
     if names and set(names) <= set(fixed):
         raise ConfigError(f"{path}: fixed_inputs fixes all inputs ({', '.join(names)}); one at least must be left")
     for value in list(model.graph.inputs):

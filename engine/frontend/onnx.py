@@ -8,7 +8,6 @@ instead of attributes, default axis) handles it where it reads the node. Other v
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ import onnx_ir as ir
 from onnx_ir.passes import InvariantError, PassError
 from onnx_ir.passes.common import InlinePass
 
-from engine.errors import ConfigError, ModelError, UnsupportedError
+from engine.errors import ConfigError, ModelError, UnsupportedError, hint
 from engine.frontend.consistency import check_consistency
 from engine.frontend.control_flow import has_branches, put_branches_in_place
 from engine.frontend.fixed import fix_settings
@@ -183,9 +182,9 @@ def fix_input_shapes(
     names = [str(value.name) for value in model.graph.inputs]
     for name in input_shapes:
         if name not in names and name not in model.graph.initializers:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"{path}: input_shape is given for {name!r}, the inputs of the model are {names}{hint}")
+            raise ConfigError(
+                f"{path}: input_shape is given for {name!r}, the inputs of the model are {names}{hint(name, names)}"
+            )
     _refuse_open(model.graph.inputs, input_shapes, path)
     changed = False
     for value in model.graph.inputs:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 
 def cut(model: ir.Model, names: Sequence[str]) -> ir.Model:
@@ -21,9 +20,7 @@ def cut(model: ir.Model, names: Sequence[str]) -> ir.Model:
     nodes = {str(node.name): node for node in model.graph}
     for name in names:
         if name not in nodes:
-            near = difflib.get_close_matches(name, nodes, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"model_parameters.output_nodes: the model has no node {name!r}{hint}")
+            raise ConfigError(f"model_parameters.output_nodes: the model has no node {name!r}{hint(name, nodes)}")
     model.graph.outputs[:] = [value for name in dict.fromkeys(names) for value in nodes[name].outputs if value.name]
     RemoveUnusedNodesPass()(model)
     unused = [str(value.name) for value in model.graph.inputs if not value.uses() and not value.is_graph_output()]

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.config import InputSpec
-from engine.errors import ConfigError, UnsupportedError
+from engine.errors import ConfigError, UnsupportedError, hint
 from engine.frontend.colour import INPUT_OFFSET, ColourMatrix, conversion_matrix
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_INPUTS, shape_of
 from engine.ops.foreign.composite import PREPROCESS
@@ -47,6 +47,7 @@ def insert(source: ir.Model, inputs: Sequence[InputSpec]) -> ir.Model:
         if spec.name not in graph_inputs:
             raise ConfigError(
                 f"input_name {spec.name!r} is not an input of the model; its inputs are {list(graph_inputs)}"
+                f"{hint(spec.name, graph_inputs)}"
             )
         if spec.is_image:
             _insert_one(model.graph, first, graph_inputs[spec.name], spec)

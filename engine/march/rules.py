@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.march.yaml_files import read_facts
 from engine.terms import MEASURED_MARCHES, measured_march
 from engine.terms import March as MarchName
@@ -152,6 +152,6 @@ def load_march(name: str) -> March:
     """
     known = [item.value for item in MarchName]
     if name not in known:
-        raise ConfigError(f"User input march invalid: {name!r} . It should in list {known}")
+        raise ConfigError(f"User input march invalid: {name!r} . It should in list {known}{hint(name, known)}")
     found = March.model_validate(read_facts(Path(__file__).with_name(f"{measured_march(name)}.yaml")))
     return found if found.name == name else found.model_copy(update={"name": name, "platform": "RDK S100"})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.terms import Compatibility
 
 
@@ -61,7 +61,7 @@ def quirk(code: str) -> Quirk:
     try:
         return QUIRKS[code]
     except KeyError as error:
-        raise ConfigError(f"no quirk {code!r}; known: {', '.join(QUIRKS)}") from error
+        raise ConfigError(f"no quirk {code!r}; known: {', '.join(QUIRKS)}{hint(code, QUIRKS)}") from error
 
 
 HARD_SIGMOID = "hard-sigmoid-slope"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from engine.config.values import hint
+from engine.errors import hint
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, calibration_of, mark
 from engine.march import load_march
 from engine.ops.core.element_functions import FUNCTIONS

@@ -14,10 +14,9 @@ from pathlib import Path
 import onnx_ir as ir
 
 from engine.config import NodeInfo
-from engine.config.values import hint
 from engine.convert import Draft, check
 from engine.convert.original import OriginalTool, original_tool
-from engine.errors import ConfigError, PtqlabError, UnsupportedError
+from engine.errors import ConfigError, PtqlabError, UnsupportedError, hint
 from engine.frontend.prepared import given_thresholds
 from engine.frontend.versions import MARK_VERSIONS, file_versions
 from engine.ir import save_model

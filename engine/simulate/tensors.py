@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.errors import InferenceError
+from engine.errors import InferenceError, hint
 from engine.ir import shape_of
 
 Array = NDArray[Any]
@@ -72,7 +72,10 @@ def check_feed(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> int:
 def _misnamed(feed: Mapping[str, Array], inputs: Sequence[TensorInfo]) -> InferenceError:
     known = {info.name for info in inputs}
     if unknown := set(feed) - known:
-        return InferenceError(f"unknown input {', '.join(sorted(unknown))}; the model's inputs: {_listed(inputs)}")
+        near = hint(min(unknown), known)
+        return InferenceError(
+            f"unknown input {', '.join(sorted(unknown))}; the model's inputs: {_listed(inputs)}{near}"
+        )
     missing = ", ".join(sorted(known - set(feed)))
     return InferenceError(f"input {missing} is missing; the model's inputs: {_listed(inputs)}")
 
@@ -87,7 +90,10 @@ def check_outputs(names: Sequence[str] | None, outputs: Sequence[TensorInfo]) ->
     if not names:
         return known
     if unknown := set(names) - set(known):
-        raise InferenceError(f"unknown output {', '.join(sorted(unknown))}; the model's outputs: {', '.join(known)}")
+        raise InferenceError(
+            f"unknown output {', '.join(sorted(unknown))}; the model's outputs: {', '.join(known)}"
+            f"{hint(min(unknown), known)}"
+        )
     return tuple(names)
 
 

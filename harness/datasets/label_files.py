@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from engine.errors import CalibrationDataError
+from engine.errors import CalibrationDataError, hint
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp", ".tif", ".tiff"})
 """Suffixes of image files, lower case."""
@@ -115,7 +115,9 @@ def asked_column(file: Path, head: Sequence[str], column: str) -> int:
         CalibrationDataError: it has no such column.
     """
     if column.strip().lower() not in head:
-        raise CalibrationDataError(f"{file}: has no column {column!r}; its first line has {', '.join(head)}")
+        raise CalibrationDataError(
+            f"{file}: has no column {column!r}; its first line has {', '.join(head)}{hint(column, head)}"
+        )
     return head.index(column.strip().lower())
 
 

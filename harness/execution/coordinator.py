@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from engine.errors import ConfigError, MissingError
+from engine.errors import ConfigError, MissingError, hint
 from harness.cache import content_key
 from harness.execution.isolation import Reply, Task, children, run_task
 from harness.execution.luggage import Luggage, pack_luggage
@@ -82,7 +82,7 @@ def executor_factory(name: str) -> ExecutorFactory:
     if not module or not attribute:
         raise ConfigError(
             f"--executor {name!r}: allowed are {', '.join(sorted(EXECUTORS))}, dask://host:port and "
-            "package.module:factory"
+            f"package.module:factory{hint(name, EXECUTORS)}"
         )
     try:
         factory = getattr(importlib.import_module(module), attribute)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from engine.config import InputParameters, InputSpec
-from engine.errors import ConfigError, MissingError, ModelError
+from engine.errors import ConfigError, MissingError, ModelError, hint
 from engine.fingerprint import ABSENT
 from engine.terms import InputType, Layout
 from harness import paths
@@ -351,7 +351,7 @@ class ModelCard(StrictModel):
             return next(iter(parts))
         raise ConfigError(
             f"model {self.name}: input {name!r}: data set {self.dataset.name} has no part {wanted!r}; it has "
-            f"{', '.join(parts)}; set dataset.inputs: {{{name}: PART}}"
+            f"{', '.join(parts)}; set dataset.inputs: {{{name}: PART}}{hint(wanted, parts)}"
         )
 
     def _check_part(self, spec: InputSpec, dataset: Dataset) -> None:

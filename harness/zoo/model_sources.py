@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from engine.errors import MissingError, ModelError
+from engine.errors import MissingError, ModelError, hint
 from engine.ir import write_atomically
 from harness import paths
 from harness.cache import content_key
@@ -117,7 +117,10 @@ def torchvision_model(source: TorchvisionSource) -> Path:
         except ImportError as error:
             raise MissingError(f"torchvision cannot be imported ({error}): {how_to_install('zoo')}") from error
         if source.architecture not in models.list_models():
-            raise ModelError(f"torchvision has no architecture {source.architecture!r}; see torchvision.models")
+            raise ModelError(
+                f"torchvision has no architecture {source.architecture!r}; see torchvision.models"
+                f"{hint(source.architecture, models.list_models())}"
+            )
         with torch.random.fork_rng():
             torch.manual_seed(source.seed)
             network: nn.Module = models.get_model(source.architecture, weights=None, num_classes=source.classes)

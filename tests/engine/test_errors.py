@@ -7,7 +7,8 @@ import inspect
 import pytest
 
 from engine import errors
-from engine.errors import ConfigError, MissingError, OutputError, PtqlabError, ToolchainError
+from engine.errors import ConfigError, MissingError, OutputError, PtqlabError, ToolchainError, hint
+from engine.terms import March
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
@@ -34,3 +35,9 @@ def test_no_other_error_is_a_kind_of_another() -> None:
         "MissingError": {"ConfigError"},
         "ShipError": {"UnsupportedError"},
     }
+
+
+def test_the_nearest_name_is_hinted_at() -> None:
+    assert hint("lable", ["label", "data"]) == "; did you mean 'label'?"
+    assert hint("bayse-e", March) == "; did you mean 'bayes-e'?"
+    assert hint("xyz", ["label", "data"]) == ""

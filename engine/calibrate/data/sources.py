@@ -21,7 +21,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.config import InputSpec
-from engine.errors import CalibrationDataError
+from engine.errors import CalibrationDataError, hint
 from engine.frontend.colour import calibration_input
 from engine.ir import shape_of
 from engine.terms import InputType, Layout
@@ -249,13 +249,17 @@ def open_folders(
     opened = []
     for index, (spec, folder) in enumerate(zip(inputs, folders, strict=True)):
         if spec.name not in shapes:
-            raise CalibrationDataError(f"calibration data for {spec.name!r}: the model's inputs are {sorted(shapes)}")
+            raise CalibrationDataError(
+                f"calibration data for {spec.name!r}: the model's inputs are {sorted(shapes)}{hint(spec.name, shapes)}"
+            )
         if preprocess_on and not spec.is_image:
             raise CalibrationDataError(f"input {spec.name!r} is a feature map: preprocess_on needs image inputs")
         path = Path(folder)
         raw_type = (data_types[index] if data_types else None) or default_raw_type(spec, path)
         if raw_type not in RAW_TYPES:
-            raise CalibrationDataError(f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}")
+            raise CalibrationDataError(
+                f"cal_data_type {raw_type!r}: allowed are {sorted(RAW_TYPES)}{hint(raw_type, RAW_TYPES)}"
+            )
         shape, kind = shapes[spec.name], types[spec.name]
         if preprocess_on and shape[0] != 1:
             raise CalibrationDataError(

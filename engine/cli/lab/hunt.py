@@ -9,7 +9,7 @@ import typer
 
 from engine.cli.console import say
 from engine.cli.toolchain import ConversionLimit, MountOption
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 if TYPE_CHECKING:
     from engine.conformance.hunt.agreement import DrawOutcome
@@ -114,7 +114,7 @@ def read_marches(text: str) -> tuple[March, ...]:
     known = [each.value for each in MEASURED_MARCHES]
     for name in names:
         if name not in known:
-            raise ConfigError(f"--march {text}: {name!r} is none of {', '.join(known)}")
+            raise ConfigError(f"--march {text}: {name!r} is none of {', '.join(known)}{hint(name, known)}")
     if not names:
         raise ConfigError(f"--march: expected one or several of {', '.join(known)}")
     return tuple(March(name) for name in dict.fromkeys(names))

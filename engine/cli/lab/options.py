@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from engine.terms import March
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def read_marches(text: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(","))
     for name in names:
         if name not in list(March):
-            raise ConfigError(f"--march {name!r}: expected one of {', '.join(March)}, or several joined by commas")
+            raise ConfigError(
+                f"--march {name!r}: expected one of {', '.join(March)}, or several joined by commas{hint(name, March)}"
+            )
     return names
 
 
@@ -88,5 +90,6 @@ def first_mistake(error: object, model: type[BaseModel]) -> str:
         return str(error)
     detail = error.errors()[0]
     where = ".".join(map(str, detail["loc"]))
-    allowed = ", ".join(field.alias or name for name, field in model.model_fields.items())
-    return f"{where}: {detail['msg']}; keys are {allowed}"
+    allowed = [field.alias or name for name, field in model.model_fields.items()]
+    near = hint(str(detail["loc"][-1]), allowed) if detail["type"] == "extra_forbidden" else ""
+    return f"{where}: {detail['msg']}; keys are {', '.join(allowed)}{near}"

@@ -72,6 +72,7 @@ def hb_model_modifier(
     with logged("modifier", LOG) as logger:
         from engine.compile.pack import open_single
         from engine.compile.removal import removable, remove_nodes
+        from engine.errors import hint
         from engine.ir import refuse_overwriting
 
         refuse_overwriting([output], [source])
@@ -86,7 +87,10 @@ def hb_model_modifier(
                 logger.info("scale: %s", list(node.scales))
             logger.info("Node '%s' is removed", node.name)
         for name in removal.skipped:
-            logger.warning("Node '%s' is not adjacent to input or output. It can not be removed! Skipped!", name)
+            near = hint(name, removable(compiled))
+            logger.warning(
+                "Node '%s' is not adjacent to input or output. It can not be removed! Skipped!%s", name, near
+            )
         for kind in removal.absent:
             logger.warning("No %s node is adjacent to input or output. Nothing of this type is removed!", kind)
         if not removal.removed:

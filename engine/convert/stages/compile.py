@@ -6,11 +6,12 @@ import logging
 
 from engine.calibrate.forward.rebatch import rebatch
 from engine.compile import CompiledModel, CompileOptions, compile_model
-from engine.compile.removal import Named, OfTypes, remove_nodes
+from engine.compile.removal import Named, OfTypes, removable, remove_nodes
 from engine.config import Config
 from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
 from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
+from engine.errors import hint
 from engine.march import load_march
 from engine.quantize import quantize
 
@@ -42,7 +43,11 @@ def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
     for node in removal.removed:
         logger.info("Node %s (%s) is removed from the .bin; scale: %s", node.name, node.type, list(node.scales))
     for name in removal.skipped:
-        logger.warning("Node %s is not adjacent to input or output. It can not be removed! Skipped!", name)
+        logger.warning(
+            "Node %s is not adjacent to input or output. It can not be removed! Skipped!%s",
+            name,
+            hint(name, removable(compiled)),
+        )
     for kind in removal.absent:
         logger.info("remove_node_type %s: no such node is adjacent to input or output.", kind)
     return removal.model

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 Array = NDArray[Any]
 Float64 = NDArray[np.float64]
@@ -47,7 +47,9 @@ def parse_metrics(names: str | list[str] | tuple[str, ...]) -> tuple[DistanceMea
         raise ConfigError(f"no metric is given; allowed are {allowed}")
     unknown = [name for name in names if name not in list(DistanceMeasure)]
     if unknown:
-        raise ConfigError(f"metric {unknown[0]!r} is unknown; allowed are {allowed}")
+        raise ConfigError(
+            f"metric {unknown[0]!r} is unknown; allowed are {allowed}{hint(str(unknown[0]), DistanceMeasure)}"
+        )
     return tuple(DistanceMeasure(name) for name in names)
 
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.methods.sensitivity import calibrations_by_node
 from engine.debug.analysis.variants import FLOAT, Variant, dynamic_values, switch
-from engine.errors import ConfigError, ModelError
+from engine.errors import ConfigError, ModelError, hint
 from engine.frontend.shapes import infer_shapes
 from engine.ir import calibration_nodes, constant_of, is_calibration, load_model, read_calibration
 
@@ -97,7 +97,8 @@ class DebugModel:
         if name in self.nodes:
             return NodeType.NODE
         raise ConfigError(
-            f"node {name!r} is not in the calibrated model {self.name}, or does not quantise{self._hint(name)}"
+            f"node {name!r} is not in the calibrated model {self.name}, or does not quantise"
+            f"{hint(str(name), [*self.nodes, *self.calibrations])}"
         )
 
     def of_kind(self, kind: NodeType) -> tuple[str, ...]:
@@ -137,12 +138,6 @@ class DebugModel:
         copy = self.model.clone()
         switch(copy, variant)
         return copy
-
-    def _hint(self, name: str) -> str:
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(name), [*self.nodes, *self.calibrations], n=1)
-        return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _read(model_or_file: ModelOrFile) -> ir.Model:

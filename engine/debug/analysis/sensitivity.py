@@ -11,7 +11,7 @@ from engine.debug.analysis.data import Array, Samples, read_samples
 from engine.debug.analysis.metrics import DistanceMeasure, measure, parse_metrics
 from engine.debug.analysis.model import DebugModel, ModelOrFile, NodeType
 from engine.debug.analysis.variants import Variant, VariantRunner, Watcher, unwatched
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 Scores = dict[str, dict[DistanceMeasure, float]]
 """Values by name of the node and metric, the worst node first."""
@@ -144,7 +144,7 @@ def parse_node_type(name: str) -> NodeType:
         ConfigError: anything else.
     """
     if name not in list(NodeType):
-        raise ConfigError(f"node_type is {name!r}; allowed are {', '.join(NodeType)}")
+        raise ConfigError(f"node_type is {name!r}; allowed are {', '.join(NodeType)}{hint(str(name), NodeType)}")
     return NodeType(name)
 
 

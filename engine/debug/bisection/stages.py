@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from engine.calibrate.forward.health import FLOOR_COSINE, FLOOR_SQNR, MOST_DEAD, MOST_SATURATED
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 
 
 class StageName(StrEnum):
@@ -99,7 +99,8 @@ def parse_bounds(texts: Sequence[str]) -> dict[StageName, Bounds]:
         name, separator, number = rest.partition("=")
         if not separator or stage not in list(StageName) or StageName(stage) not in ALLOWED.get(name, ()):
             allowed = "; ".join(f"{key} of {', '.join(sorted(stages))}" for key, stages in ALLOWED.items())
-            raise ConfigError(f"bound {text!r}: expected STAGE:BOUND=NUMBER; allowed are {allowed}")
+            near = hint(stage, StageName) if stage not in list(StageName) else hint(name, ALLOWED)
+            raise ConfigError(f"bound {text!r}: expected STAGE:BOUND=NUMBER; allowed are {allowed}{near}")
         try:
             value = float(number)
         except ValueError as error:

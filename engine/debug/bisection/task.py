@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import CalibrationDataError, ConfigError, InferenceError
+from engine.errors import CalibrationDataError, ConfigError, InferenceError, hint
 from engine.untrusted import NUMBERS, read_npy
 
 Array = NDArray[Any]
@@ -82,7 +82,7 @@ def open_score(name: str) -> Score:
         return top1
     module, separator, function = name.partition(":")
     if not separator:
-        raise ConfigError(f"metric {name!r} is unknown; allowed are {TOP1} and module:function")
+        raise ConfigError(f"metric {name!r} is unknown; allowed are {TOP1} and module:function{hint(name, [TOP1])}")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

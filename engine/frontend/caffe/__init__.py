@@ -13,7 +13,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from engine.errors import ModelError, PtqlabError, UnsupportedError
+from engine.errors import ModelError, PtqlabError, UnsupportedError, hint
 from engine.frontend.caffe import arithmetic, arrangement, elementary
 from engine.frontend.caffe.graph import Graph
 from engine.frontend.caffe.pooling import pooling, spatial_pyramid
@@ -107,6 +107,7 @@ def load_caffe(
         if layer.type not in CONVERTERS:
             raise UnsupportedError(
                 f"{prototxt}: ValueError: Not support {layer}; supported types are Input, Data, {', '.join(CONVERTERS)}"
+                f"{hint(layer.type, CONVERTERS)}"
             )
     blobs = read_blobs(caffemodel)
     inputs = _inputs(network, input_shapes or {}, prototxt, resize)
@@ -147,7 +148,9 @@ def _convert(
     for index, layer in enumerate(network.layers):
         for bottom in layer.bottoms:
             if bottom not in current:
-                raise ModelError(f"{layer}: its bottom {bottom!r} is the top of no layer before it")
+                raise ModelError(
+                    f"{layer}: its bottom {bottom!r} is the top of no layer before it{hint(bottom, current)}"
+                )
             unread.pop(bottom, None)
         if not layer.tops or not layer.bottoms:
             raise ModelError(f"{layer}: it needs a bottom and a top")

@@ -15,7 +15,6 @@ from engine.config.values import (
     NumbersPerInput,
     ShapePerInput,
     check_path,
-    hint,
     names_as_text,
     split,
 )
@@ -141,11 +140,6 @@ def test_paths_that_no_file_system_takes(text: str, refused: bool) -> None:
     else:
         with pytest.raises(ValueError, match=r"too long for a path|no path can hold"):
             check_path(text)
-
-
-def test_the_nearest_name_is_hinted_at() -> None:
-    assert hint("lable", ["label", "data"]) == "; did you mean 'label'?"
-    assert hint("xyz", ["label", "data"]) == ""
 
 
 def test_only_integer_keys_become_names() -> None:

@@ -58,6 +58,7 @@ def removals(monkeypatch: pytest.MonkeyPatch) -> list[list[object]]:
         return SimpleNamespace(model=f"less {compiled}", removed=removed, skipped=["m"], absent=["Cast"])
 
     monkeypatch.setattr(stage, "remove_nodes", remove_nodes)
+    monkeypatch.setattr(stage, "removable", lambda model: ("mm",))
     monkeypatch.setattr(stage, "refuse_uncompilable", lambda model, march: None)
     monkeypatch.setattr(stage, "compile_model", lambda model, march, options, name: f"{name} of {model}")
     return seen
@@ -77,7 +78,7 @@ def test_nodes_are_removed_by_name_first_then_by_type(
     assert (first, second) == (stage.Named("b"), stage.Named("a"))
     assert last == stage.OfTypes(frozenset({"Quantize", "Cast"}))
     assert "Node n (Quantize) is removed from the .bin; scale: [0.5]" in caplog.text
-    assert "Node m is not adjacent to input or output. It can not be removed! Skipped!" in caplog.text
+    assert "Node m is not adjacent to input or output. It can not be removed! Skipped!; did you mean 'mm'?" in caplog.text
     assert "remove_node_type Cast: no such node is adjacent" in caplog.text
 
 
