@@ -237,6 +237,7 @@ def log_quirks(calibrated: ir.Model) -> None:
         if found.remark:
             shown = f"{', '.join(nodes[:_MOST_NODES])}{' …' if len(nodes) > _MOST_NODES else ''}"
             remedy = f" With compatibility clean {found.instead}." if found.instead else ""
+            remedy += f" {found.advice}." if found.advice else ""
             logger.warning("%s on %d nodes (%s): %s%s", found.remark, len(nodes), shown, found.rule, remedy)
 
 

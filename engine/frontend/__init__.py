@@ -42,17 +42,18 @@ def parse(config: Config) -> tuple[ir.Model, tuple[InputSpec, ...]]:
         constants = {*fixed, *onnx.empty_inputs(read)}
         _check_constants(config, constants)
         specs = config.input_specs([name for name in onnx.input_names(read) if name not in constants])
-        source = onnx.to_source(read, model, _given_shapes(specs), fixed=fixed)
+        ends = config.model_parameters.output_nodes
+        source = onnx.to_source(read, model, _given_shapes(specs), fixed=fixed, ends=ends)
     else:
         from engine.frontend import caffe  # ten modules that ONNX files do not need
 
         specs = config.input_specs(caffe.input_names(prototxt))
         source = caffe.load_caffe(prototxt, model, _given_shapes(specs))
+        if config.model_parameters.output_nodes:
+            source = cut(source, config.model_parameters.output_nodes)
     _check_preprocessed(source, specs)
     _check_batch(config.input_parameters.input_batch, source)
     _check_input_sources(config, source, specs)
-    if config.model_parameters.output_nodes:
-        source = cut(source, config.model_parameters.output_nodes)
     return source, specs
 
 

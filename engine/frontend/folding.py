@@ -125,6 +125,7 @@ def folded(model: ir.Model, largest: int) -> bool:
     except RuntimeError as error:  # of the library, for operators that it has rules of its own for
         raise UnsupportedError(f"the constants of the model cannot be computed: {error}") from error
     _write_constants_as_tensors(model)
+    _write_splits_for_opset(model)
     if budget.refused:
         raise UnsupportedError(f"node {budget.refused!r}: its result and other constants take {beyond('FOLDED_BYTES')}")
     return bool(result.modified)
@@ -139,3 +140,21 @@ def _write_constants_as_tensors(model: ir.Model) -> None:
         if tensor is not None:
             node.attributes.clear()
             node.attributes.add(ir.AttrTensor("value", tensor))
+
+
+def _write_splits_for_opset(model: ir.Model) -> None:
+    """Let every ``Split`` say its sizes as its opset does: the library writes those of sequences as in opset 18."""
+    opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 0))
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.op_type != "Split" or node.domain not in ("", "ai.onnx"):
+            continue
+        if opset < _SPLIT_COUNTS:
+            node.attributes.pop("num_outputs", None)
+        sizes = ir.convenience.get_const_tensor(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
+        if opset < _SPLIT_TAKES_SIZES and sizes is not None:
+            node.attributes["split"] = ir.AttrInt64s("split", [int(size) for size in sizes.numpy()])
+            node.resize_inputs(1)
+
+
+_SPLIT_TAKES_SIZES, _SPLIT_COUNTS = 13, 18
+"""First opsets in which sizes are an input, and in which equal parts are counted by ``num_outputs``."""

@@ -34,9 +34,9 @@ def refuse_unsupported(model: ir.Model, path: Path) -> None:
 
     Raises:
         UnsupportedError: a tensor is of a type outside :data:`ELEMENT_TYPES`; an input or output is no tensor, an
-            output is listed twice or is an input; a ``BatchNormalization`` is in training mode, where it takes its
-            statistics from the data of each inference; an ``LSTM``, ``GRU`` or ``RNN`` has its batch first (ONNX
-            Runtime lacks it).
+            output is listed twice or is an input; a ``BatchNormalization`` or ``Dropout`` is in training mode, where it
+            takes its statistics from the data of each inference, or leaves out numbers at random; an ``LSTM``,
+            ``GRU`` or ``RNN`` has its batch first (ONNX Runtime lacks it).
     """
     graph = model.graph
     for value in (*graph.inputs, *graph.outputs):
@@ -59,11 +59,27 @@ def refuse_unsupported(model: ir.Model, path: Path) -> None:
                 f"{path}: node {node.name!r} (BatchNormalization) is in training mode; export the model for inference "
                 "(training_mode 0)"
             )
+        if node.op_type == "Dropout" and _drops(node):
+            raise UnsupportedError(
+                f"{path}: node {node.name!r} (Dropout) is in training mode, so that it leaves out other numbers in "
+                "every inference; export the model for inference (model.eval() in torch)"
+            )
         if node.op_type in ("LSTM", "GRU", "RNN") and attribute(node, "layout", 0):
             raise UnsupportedError(
                 f"{path}: node {node.name!r} ({node.op_type}) has layout 1; export it with layout 0 and Transposes "
                 "around it (torch: batch_first)"
             )
+
+
+def _drops(node: ir.Node) -> bool:
+    """Whether a ``Dropout`` drops, or a tensor that is no constant decides it."""
+    ratio, mode = ((*node.inputs, None, None))[1:3]
+    if mode is None:
+        return False
+    decided = ir.convenience.get_const_tensor(mode)
+    share = None if ratio is None else ir.convenience.get_const_tensor(ratio)
+    is_on = decided is None or bool(decided.numpy())
+    return is_on and (share is None or float(share.numpy()) > 0)
 
 
 def _check_types(values: Iterable[ir.Value], path: Path) -> None:

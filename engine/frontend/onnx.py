@@ -98,10 +98,12 @@ def to_source(
     *,
     resize: bool = False,
     fixed: Mapping[str, Sequence[float]] | None = None,
+    ends: Sequence[str] = (),
 ) -> ir.Model:
     """The source model of what :func:`read_onnx` gave, which is used up; ``path``: what messages name.
 
-    For the rest see :func:`load_onnx`.
+    It ends with the nodes ``ends``, where some are named (:func:`engine.frontend.outputs.cut`). For the rest see
+    :func:`load_onnx`.
     """
     _inline_functions(model, path)
     take_out_calibration(model)
@@ -116,7 +118,7 @@ def to_source(
     if has_branches(model, path):
         model = infer_before_branches(model, path)
         put_branches_in_place(model, path)
-    return finish(model, path)
+    return finish(model, path, ends)
 
 
 def _inline_functions(model: ir.Model, path: Path) -> None:
@@ -126,14 +128,16 @@ def _inline_functions(model: ir.Model, path: Path) -> None:
         raise ModelError(f"{path}: its functions cannot be inlined: {brief(error)}") from error
 
 
-def finish(model: ir.Model, path: Path) -> ir.Model:
+def finish(model: ir.Model, path: Path, ends: Sequence[str] = ()) -> ir.Model:
     """The last steps of every frontend: shapes inferred, the result checked, nodes named.
 
     Args:
         model: of static input shapes.
         path: what messages name.
+        ends: names of the nodes that the result ends with; none: it ends with the model's own outputs.
 
     Raises:
+        ConfigError: see :func:`engine.frontend.outputs.cut`.
         ModelError: there is no node or no input; see :func:`infer_shapes` and
             :func:`engine.frontend.consistency.check_consistency`.
         UnsupportedError: likewise; see :func:`engine.frontend.limits.refuse_unsupported`.
@@ -144,7 +148,9 @@ def finish(model: ir.Model, path: Path) -> ir.Model:
         if value.shape is None and value.const_value is not None:  # one that is an output, declared without a shape
             value.shape = ir.Shape(value.const_value.shape.numpy())
     name_parts(model)
-    model = infer_shapes(model, path)
+    if ends:
+        name_nodes(model)
+    model = infer_shapes(model, path, ends)
     name_nodes(model)
     check_consistency(model, path)
     refuse_unsupported(model, path)
@@ -166,6 +172,9 @@ def check_domains(model: ir.Model, path: Path) -> None:
                 if domain == HORIZON_DOMAIN
                 else "integer operators of ONNX Runtime; quantise with quant_format=QuantFormat.QDQ instead"
                 if node.op_type.startswith(("QLinear", "QGemm", "DynamicQuantize"))
+                else "operators that ONNX Runtime's optimiser writes; give the model as it was exported, or save it "
+                "with GraphOptimizationLevel.ORT_ENABLE_BASIC, which writes none of them"
+                if domain.startswith("com.microsoft")
                 else "allowed are ai.onnx and, outside of subgraphs, custom operators that are registered (custom_op)"
             )
             raise UnsupportedError(

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from engine.errors import ModelError, UnsupportedError
 from engine.frontend.folding import folded
+from engine.frontend.outputs import cut
 from engine.ir import shape_of
 from engine.limits import beyond, limit
 from engine.ops.foreign import custom
@@ -33,8 +34,10 @@ def brief(error: Exception) -> str:
     return text if len(text) <= _MESSAGE_LIMIT else f"{text[:_MESSAGE_LIMIT]} …"
 
 
-def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
+def infer_shapes(model: ir.Model, path: Path, ends: Sequence[str] = ()) -> ir.Model:
     """Run the checker and shape inference; ``model`` with a shape on every tensor that it can be known for.
+
+    Where ``ends`` names nodes, it ends with these: shapes of what is cut off may depend on the data.
 
     Raises:
         ModelError: the checker or the inference refuses the model.
@@ -45,10 +48,14 @@ def infer_shapes(model: ir.Model, path: Path) -> ir.Model:
         _infer_around_custom(model)
         if any(_is_dynamic(value) for node in model.graph for value in node.outputs if value.name):
             _infer_by_folding(model)
+        if ends:
+            model = cut(model, ends)
         for value in model.graph.outputs:
             if _is_dynamic(value):
                 raise UnsupportedError(
-                    f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data"
+                    f"{path}: output {value.name!r} has the shape {value.shape}, which depends on the data; end the "
+                    "network in front of the node that gives it, such as NonMaxSuppression or NonZero (output_nodes), "
+                    "and compute the rest in the application; ultralytics: export with nms=False"
                 )
         onnx.checker.check_model(_without_weights(model), full_check=True)
     except _INVALID as error:

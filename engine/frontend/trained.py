@@ -109,6 +109,10 @@ def why_not_trained(model: ir.Model, load: bool) -> str | None:
     found = model.metadata_props.get(MARK_TRAINED)
     if found is None:
         return None
+    integer = sorted({node.op_type for node in model.graph if node.op_type.startswith("QLinear")})
+    if integer:
+        found = ", ".join(integer)
+        return f"integer operators of ONNX Runtime: {found}; quantise with quant_format=QuantFormat.QDQ instead"
     if load:
         return found or None
     return (

@@ -1,6 +1,7 @@
 """Files of newer and older versions of ONNX than the stages read, brought to one that they do.
 
-onnx's own version converter rewrites the operators; that the result computes the same is checked on random inputs.
+onnx's own version converter rewrites the operators, of those that it has none for onnx's inliner writes the body that
+the standard gives them; that the result computes the same is checked on random inputs.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
+from engine.frontend.folding import folded
 from engine.ir import shape_of
 
 MIN_OPSET = 9
@@ -27,6 +31,9 @@ MARK_VERSIONS = "hz.versions"
 
 _TOLERANCE = 1e-5
 """Largest relative difference of outputs that are equal."""
+
+FOLDED_ELEMENTS = 1 << 20
+"""Largest constant that is computed in the body of an operator: sizes and masks."""
 
 _REMEDY = f"export the network at opset {MIN_OPSET} to {MAX_OPSET} (11 for the original's hb_mapper)"
 
@@ -59,18 +66,67 @@ def at_supported_versions(
     """
     opset, ir_version = opset_of(model), model.ir_version
     target = min(max(opset, MIN_OPSET), MAX_OPSET)
-    if target == opset and ir_version <= MAX_IR_VERSION:
+    bodies = _without_older_form(model, opset, target)
+    if target == opset and ir_version <= MAX_IR_VERSION and not bodies:
         return model
     model.ir_version = min(ir_version, MAX_IR_VERSION)
-    if target == opset:
+    if target == opset and not bodies:
         logger.info("%s: its ir_version %d is read as %d", path, ir_version, MAX_IR_VERSION)
     else:
         before = ir.to_proto(model)
-        model = _converted(before, opset, target, path)
+        written = _with_bodies(before, bodies, path)
+        model = ir.from_proto(written) if target == opset else _converted(written, opset, target, path)
         said = _compared(before, ir.to_proto(model), input_shapes or {}, path)
-        logger.info("%s: opset %d was converted to %d by onnx's version converter; %s", path, opset, target, said)
+        if bodies:
+            logger.info("%s: its %s was written with older operators", path, ", ".join(bodies))
+        if target != opset:
+            logger.info("%s: opset %d was converted to %d by onnx's version converter; %s", path, opset, target, said)
     model.metadata_props[MARK_VERSIONS] = f"{opset} {ir_version}"
     return model
+
+
+def _without_older_form(model: ir.Model, opset: int, target: int) -> list[str]:
+    """Standard operators of ``model`` that ``target`` lacks or no longer allows, and that have a body of others."""
+    nodes = ir.traversal.RecursiveGraphIterator(model.graph)
+    found = {node.op_type for node in nodes if node.domain in ("", "ai.onnx")}
+    return sorted(
+        op_type
+        for op_type in found
+        if _has_body(op_type, opset)
+        and (not onnx.defs.has(op_type, target, "") or onnx.defs.get_schema(op_type, target).deprecated)
+    )
+
+
+def _has_body(op_type: str, opset: int) -> bool:
+    if not onnx.defs.has(op_type, opset, ""):
+        return False
+    schema: Any = onnx.defs.get_schema(op_type, opset)  # its stub lacks both
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _with_bodies(before: onnx.ModelProto, op_types: Sequence[str], path: Path) -> onnx.ModelProto:
+    """``before`` with the operators ``op_types`` written as the standard defines them."""
+    if not op_types:
+        return before
+    proto = onnx.ModelProto()
+    proto.CopyFrom(before)
+    known = {value.name for value in (*proto.graph.input, *proto.graph.value_info)}
+    proto.graph.value_info.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in proto.graph.initializer
+        if tensor.name not in known
+    )
+    chosen = [("", op_type) for op_type in op_types]
+    try:
+        proto = onnx.shape_inference.infer_shapes(proto)
+        proto = onnx.inliner.inline_selected_functions(proto, chosen, inline_schema_functions=True)
+    except (RuntimeError, ValueError) as error:
+        raise UnsupportedError(
+            f"{path}: {', '.join(op_types)} cannot be written with older operators ({_first_line(error)}): {_REMEDY}"
+        ) from error
+    model = ir.from_proto(proto)
+    folded(model, FOLDED_ELEMENTS)
+    return ir.to_proto(model)
 
 
 def _converted(before: onnx.ModelProto, opset: int, target: int, path: Path) -> ir.Model:

@@ -56,9 +56,13 @@ class AveragePool(QuantizedOperator):
         size = int(np.prod(attributes["kernel_shape"]))
         bits = int(attributes["scale"]) % 32
         gain = ((1 << bits) // size) / (1 << bits)
-        shrinks = bool(np.any(attributes["pads"])) and not attribute(case.chain[0], "count_include_pad", 0)
-        shrinks |= bool(attributes["ceil_mode"])
-        error = (1 - gain) if shrinks else (1 - size * gain)
+        error = (
+            (1 - gain)
+            if divides_by_less(
+                attributes["pads"], attribute(case.chain[0], "count_include_pad", 0), attributes["ceil_mode"]
+            )
+            else (1 - size * gain)
+        )
         return np.asarray(x.scale * (error * x.largest + 1 + (size + 2) * FLOAT_ROUNDOFF * x.largest))
 
     def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
@@ -75,6 +79,18 @@ class AveragePool(QuantizedOperator):
         product = emit.call("WrapInt32", emit.op("Mul", total, np.float64(multiplier)))
         average = emit.op("Clip", emit.call("ShiftFloor", product, factor(fraction_bits)), *limits(8))
         return (in_nhwc(average, np.dtype(np.int8), emit),)
+
+
+def reaches_over(pool: ir.Node) -> bool:
+    """Whether the float ``AveragePool`` divides by fewer values than its window has at the border of the map."""
+    return divides_by_less(
+        attribute(pool, "pads", ()), attribute(pool, "count_include_pad", 0), attribute(pool, "ceil_mode", 0)
+    )
+
+
+def divides_by_less(pads: Sequence[int], count_include_pad: int, ceil_mode: int) -> bool:
+    """Whether a float average over a window at the border is that of fewer values than the window has."""
+    return bool((np.any(pads) and not count_include_pad) or ceil_mode)
 
 
 def reciprocal(attributes: Attributes) -> tuple[int, int]:
@@ -102,6 +118,8 @@ class AveragePoolRule(FloatRule):
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.POOLING_2D)
+        if max(attribute(node, "dilations", (1, 1))) > 1:
+            return because(Code.DILATION, limit=1)
         if max(attribute(node, "kernel_shape")) > march.limits.average_pool_kernel:
             return because(Code.WINDOW, limit=march.limits.average_pool_kernel)
         return None

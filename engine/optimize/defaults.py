@@ -45,8 +45,11 @@ class CompleteAttributes(NodePass):
         _default(node, ir.AttrInt64s("strides", [1] * spatial))
         if node.op_type in ("Conv", "ConvTranspose"):
             _default(node, ir.AttrInt64("group", 1))
-        self._resolve_auto_pad(node, kernel)
-        if attribute(node, "output_shape") is None:
+        if node.op_type == "ConvTranspose":
+            _resolve_output_shape(node, kernel)
+        else:
+            self._resolve_auto_pad(node, kernel)
+        if attribute(node, "output_shape") is None and attribute(node, "auto_pad") is None:
             _default(node, ir.AttrInt64s("pads", [0] * (2 * spatial)))
         return dict(node.attributes) != before
 
@@ -63,10 +66,10 @@ class CompleteAttributes(NodePass):
 
     @staticmethod
     def _resolve_auto_pad(node: ir.Node, kernel: Sequence[int]) -> None:
-        """Write ``SAME_UPPER``, ``SAME_LOWER`` and ``VALID`` as explicit ``pads`` (not for ``ConvTranspose``)."""
+        """Write ``SAME_UPPER``, ``SAME_LOWER`` and ``VALID`` as explicit ``pads``."""
         mode = attribute(node, "auto_pad", "NOTSET")
         shape, result = static_shape(node.inputs[0]), static_shape(node.outputs[0])
-        if node.op_type == "ConvTranspose" or shape is None or result is None:
+        if shape is None or result is None:
             return
         if mode in ("SAME_UPPER", "SAME_LOWER"):
             strides = attribute(node, "strides")
@@ -80,6 +83,37 @@ class CompleteAttributes(NodePass):
                 after.append(large if mode == "SAME_UPPER" else small)
             node.attributes["pads"] = ir.AttrInt64s("pads", before + after)
         node.attributes.pop("auto_pad", None)
+
+
+def _resolve_output_shape(node: ir.Node, kernel: Sequence[int]) -> None:
+    """Write ``output_shape`` and ``auto_pad`` of a ``ConvTranspose`` as ``pads``, as ONNX Runtime and the original do.
+
+    What is too much is cut off on both sides, the odd one at the end with ``SAME_UPPER``, else at the beginning. A
+    larger ``output_shape`` than there is becomes ``output_padding``.
+    """
+    mode, wanted, shape = attribute(node, "auto_pad"), attribute(node, "output_shape"), static_shape(node.inputs[0])
+    if (mode is None and wanted is None) or shape is None:
+        return
+    strides, more = attribute(node, "strides"), list(attribute(node, "output_padding", [0] * len(kernel)))
+    dilations = attribute(node, "dilations", [1] * len(kernel))
+    begin, end = [], []
+    for axis, size in enumerate(shape[2:]):
+        whole = strides[axis] * (size - 1) + more[axis] + (kernel[axis] - 1) * dilations[axis] + 1
+        total = 0
+        if wanted is not None:
+            total = whole - wanted[axis]
+        elif mode in ("SAME_UPPER", "SAME_LOWER"):
+            total = max(0, whole - size * strides[axis])
+        more[axis] -= min(0, total)
+        small, large = max(0, total) // 2, (max(0, total) + 1) // 2
+        begin.append(small if mode == "SAME_UPPER" else large)
+        end.append(large if mode == "SAME_UPPER" else small)
+    if wanted is not None or mode != "NOTSET":
+        node.attributes["pads"] = ir.AttrInt64s("pads", begin + end)
+    if any(more):
+        node.attributes["output_padding"] = ir.AttrInt64s("output_padding", more)
+    for name in ("auto_pad", "output_shape"):
+        node.attributes.pop(name, None)
 
 
 class ReshapeWithoutZeros(NodePass):

@@ -46,7 +46,7 @@ class DecomposeNormalization(NodePass):
 
     def rewrite(self, node: ir.Node) -> bool:
         source, shape = node.inputs[0], static_shape(node.inputs[0])
-        if source is None or shape is None or any(output.uses() for output in node.outputs[1:]):
+        if source is None or shape is None or _gives_statistics(node):
             return False
         rank = len(shape)
         if node.op_type == "LayerNormalization":
@@ -65,8 +65,8 @@ class DecomposeNormalization(NodePass):
         """One of a known shape with constant scale, whose other results are not read."""
         rank = len(static_shape(node.inputs[0]) or ())
         is_computed = len(node.inputs) > 1 and constant(node.inputs[1]) is None
-        read = any(output.uses() for output in node.outputs[1:])
-        return rank > (0 if node.op_type == "LayerNormalization" else 2) and not is_computed and not read
+        least = 0 if node.op_type == "LayerNormalization" else 2
+        return rank > least and not is_computed and not _gives_statistics(node)
 
     def _chain(
         self, node: ir.Node, source: ir.Value, axes: Sequence[int], parameters: Sequence[ir.Value | None]
@@ -130,6 +130,11 @@ class DecomposeNormalization(NodePass):
             if shape is None
             else add_initializer(graph_of(node), f"{node.name}_{value.name}_{_SUFFIXES[index]}", array.reshape(shape))
         )
+
+
+def _gives_statistics(node: ir.Node) -> bool:
+    """Whether the mean or the inverse deviation, the further results of a LayerNormalization, are read."""
+    return any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
 
 
 class DecomposeNorm(NodePass):

@@ -3,6 +3,7 @@
 from engine.parity.decisions import decided, decline, is_declined, quirks_of, record
 from engine.parity.quirks import (
     BIAS_CORRECTION_RACE,
+    BORDER_AVERAGE,
     DEFAULT_FIRST_SAMPLE,
     HARD_SIGMOID,
     KL_STEPS,
@@ -15,6 +16,7 @@ from engine.parity.quirks import (
 
 __all__ = [
     "BIAS_CORRECTION_RACE",
+    "BORDER_AVERAGE",
     "DEFAULT_FIRST_SAMPLE",
     "HARD_SIGMOID",
     "KL_STEPS",

@@ -25,7 +25,8 @@ class Quirk:
         networks: how many networks show it.
         confirmed: whether networks that were kept apart while the rule was looked for follow it; None where none shows
             it either way.
-        instead: what ``compatibility: clean`` does; empty where the rule costs no accuracy and is always followed.
+        instead: what ``compatibility: clean`` does; empty where the rule is always followed.
+        advice: what a user does who loses accuracy by a rule that is always followed; empty where it costs none.
     """
 
     code: str
@@ -34,11 +35,12 @@ class Quirk:
     networks: int
     confirmed: bool | None = None
     instead: str = ""
+    advice: str = ""
 
     @property
     def remark(self) -> str:
         """What a table says of a node that it decided; empty where users need not know."""
-        if not self.provisional and not self.instead:
+        if not self.provisional and not self.instead and not self.advice:
             return ""
         return f"quirk {self.code}{' (provisional)' if self.provisional else ''}"
 
@@ -64,6 +66,7 @@ def quirk(code: str) -> Quirk:
         raise ConfigError(f"no quirk {code!r}; known: {', '.join(QUIRKS)}{hint(code, QUIRKS)}") from error
 
 
+BORDER_AVERAGE = "border-average"
 HARD_SIGMOID = "hard-sigmoid-slope"
 UNDEFINED_ENTRIES = "undefined-entries"
 BIAS_CORRECTION_RACE = "bias-correction-race"
@@ -78,6 +81,14 @@ _ALL = (
         evidence="all 256 entries of the first HardSigmoid of six networks; at alpha 0.2 a right table differs in 241.",
         networks=6,
         instead="the table is that of the model's own alpha and beta",
+    ),
+    Quirk(
+        code=BORDER_AVERAGE,
+        rule="An AveragePool on the BPU divides by the size of the whole window where it reaches over the border of "
+        "the map too, whatever count_include_pad and ceil_mode say.",
+        evidence="the integer outputs of three small networks (docs/evidence/field.md); reference/arithmetic.md 1.",
+        networks=3,
+        advice="Give the node the CPU in node_info, or train and export with count_include_pad 1 and ceil_mode 0",
     ),
     Quirk(
         code=UNDEFINED_ENTRIES,

@@ -13,13 +13,14 @@ import onnx_ir as ir
 from engine.errors import hint
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, calibration_of, mark
 from engine.march import load_march
+from engine.ops.average_pool import reaches_over
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.reasons import sentence_of
 from engine.ops.foreign.composite import COMPOSITES, expand
 from engine.ops.lut import leaves_domain
 from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
-from engine.parity import HARD_SIGMOID, UNDEFINED_ENTRIES, decline, quirk, record
+from engine.parity import BORDER_AVERAGE, HARD_SIGMOID, UNDEFINED_ENTRIES, decline, quirk, record
 from engine.place.calibration import insert_calibration
 from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
@@ -60,6 +61,8 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
 def _mark_quirks(model: ir.Model, compatibility: Compatibility) -> None:
     """Note on the nodes of ``model`` which quirk of the original decides what they compute, or is not imitated."""
     for node in model.graph:
+        if node.op_type == "AveragePool" and on_bpu(node) and reaches_over(node):
+            record(node, BORDER_AVERAGE)
         if not on_bpu(node) or node.op_type not in FUNCTIONS or _reads_int16(node):
             continue
         for code, applies in ((HARD_SIGMOID, node.op_type == "HardSigmoid"), (UNDEFINED_ENTRIES, leaves_domain(node))):

@@ -129,7 +129,7 @@ def apply_thresholds(
         if before_calibration(node.outputs[0]).name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
         values = _activation_thresholds(node, thresholds, outputs)
-        set_thresholds(node, np.asarray(values, np.float32))
+        set_thresholds(node, _as_float32(values))
         if len(values) > 1:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
     return model
@@ -162,7 +162,7 @@ def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequ
 
 def _has(node: ir.Node, thresholds: Thresholds, outputs: Mapping[str, str]) -> bool:
     """Whether the thresholds of ``node`` are those that follow from ``thresholds``."""
-    values = np.asarray(_activation_thresholds(node, thresholds, outputs), np.float32)
+    values = _as_float32(_activation_thresholds(node, thresholds, outputs))
     return np.array_equal(written_thresholds(node), values)
 
 
@@ -193,6 +193,11 @@ def activation_scales(calibrated: ir.Model, thresholds: Thresholds | None) -> di
         for node in calibration_nodes(calibrated)
         if not _is_weight(node)
     }
+
+
+def _as_float32(values: Sequence[float]) -> NDArray[np.float32]:
+    """Thresholds as float32, none of them infinite: sums of the largest numbers of that type exceed it."""
+    return np.asarray(np.minimum(values, np.finfo(np.float32).max), np.float32)
 
 
 def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs: Mapping[str, str]) -> Sequence[float]:

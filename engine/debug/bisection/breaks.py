@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from engine.calibrate.forward.compare import Distance
 from engine.calibrate.forward.health import FLOOR_SQNR, IntegerDistance, broken
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.bisection.integer_error import integer_values
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors
+from engine.ir import MARK_ON, before_calibration, constant_of
 from engine.ops.foreign.composite import PREPROCESS
+from engine.place.chains import CPU
 
 
 @dataclass(frozen=True)
@@ -25,22 +29,25 @@ class Break:
         node, op_type: of the float network.
         sqnr: of its result, dB; NaN where that holds NaN or infinity.
         before: of the noisiest tensor that it reads, dB; infinite where there is no noise, or none known.
+        remedy: what to do, where it is known for this network.
     """
 
     node: str
     op_type: str
     sqnr: float
     before: float
+    remedy: str = "Give it int16 or the CPU in node_info, or see ptqlab bisect and hmct-debugger."
 
     def __str__(self) -> str:
         where = f"It breaks at node {self.node} ({self.op_type})"
         if math.isnan(self.sqnr):
-            return f"{where}, whose result holds NaN or infinity: look at the data and the weights."
+            said = "look at the data and the weights." if self.remedy == Break.remedy else self.remedy
+            return f"{where}, whose result holds NaN or infinity: {said}"
         reads = "" if math.isinf(self.before) else f", that of what it reads {self.before:z.1f} dB"
         noise = f"{where}: the SQNR of its result is {self.sqnr:z.1f} dB{reads}."
         if self.op_type == PREPROCESS:
             return f"{noise} It rounds the input to pixels: are the samples what input_parameters say?"
-        return f"{noise} Give it int16 or the CPU in node_info, or see ptqlab bisect and hmct-debugger."
+        return f"{noise} {self.remedy}"
 
 
 def broken_in_words(distances: Mapping[str, Distance], find: Callable[[], Break | None]) -> tuple[str, ...]:
@@ -93,5 +100,46 @@ def first_break(
             if not ratios[name] >= floor:
                 names = [str(source.name) for source in node.inputs if source is not None]
                 reads = [ratios[each] for each in names if each in ratios]
-                return Break(str(node.name), node.op_type, ratios[name], min(reads, default=float("inf")))
+                before = min(reads, default=float("inf"))
+                return Break(str(node.name), node.op_type, ratios[name], before, _remedy(node, expected))
     return None
+
+
+def _remedy(node: ir.Node, expected: Mapping[str, NDArray[Any]]) -> str:
+    """What to do about the break at ``node``, a node of the calibrated network with the float tensors ``expected``."""
+    graph = node.graph
+    for each in () if graph is None else graph:
+        huge = _huge_constant(each, expected)
+        if huge:
+            instead = (
+                "write it as pads of the MaxPool behind it, or pad with a number of the size of the others"
+                if each.op_type == "Pad"
+                else f"give {each.name} the CPU in node_info, or write a smaller number (-100 in a Softmax's mask)"
+            )
+            what = f"A constant of node {each.name} ({each.op_type}) holds {huge:.3g}, beside which the others vanish"
+            return f"{what}: {instead}."
+    if node.op_type.startswith(_RANDOM):
+        return "It draws random numbers in every run: export the network without it."
+    if node.metadata_props.get(MARK_ON) == CPU:
+        return "It runs on the CPU, on what the BPU gives it: see ptqlab bisect and hmct-debugger."
+    return Break.remedy
+
+
+def _huge_constant(node: ir.Node, expected: Mapping[str, NDArray[Any]]) -> float:
+    """A number of an operand of ``node`` beside which those of its other operands vanish; 0 where there is none."""
+    if node.op_type not in _SHARED_RANGE or node.metadata_props.get(MARK_ON) == CPU:
+        return 0.0
+    sources = [before_calibration(value) for value in node.inputs if value is not None]
+    if node.op_type == "Pad":
+        sources = [source for index, source in enumerate(sources) if index in (0, 2)]
+    constants = [array for source in sources if (array := constant_of(source)) is not None]
+    others = [np.abs(expected[name]).max(initial=0.0) for source in sources if (name := str(source.name)) in expected]
+    huge = max((float(array.flat[np.abs(array).argmax()]) for array in constants if array.size), key=abs, default=0.0)
+    return huge if others and abs(huge) > _VANISHING * float(max(others)) else 0.0
+
+
+_SHARED_RANGE = frozenset({"Add", "Concat", "Pad", "Sub", "Where"})
+"""Operators whose operands share the range of the result."""
+_VANISHING = 1e6
+"""A constant that is as many times as large as what is computed leaves nothing of it in 16 bits."""
+_RANDOM = ("Random", "Bernoulli", "Multinomial")

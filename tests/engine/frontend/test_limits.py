@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -48,6 +49,23 @@ def test_types_that_a_bin_holds() -> None:
 def test_inputs_and_constants_are_looked_at_too() -> None:
     assert "tensor 'x' is of type complex64" in refused(model(kind=ir.TensorType(ir.DataType.COMPLEX64)))
     assert "'x' is of type Sequence" in refused(model(kind=ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "training", "is_refused"), [(0.5, True, True), (0.0, True, False), (0.5, False, False)]
+)
+def test_a_dropout_that_drops(ratio: float, training: bool, is_refused: bool) -> None:
+    dropout = node("Dropout")
+    dropout.resize_inputs(3)
+    for index, value in ((1, np.float32(ratio)), (2, np.array(training))):
+        tensor = ir.tensor(value)
+        dropout.replace_input_with(
+            index, ir.Value(name=f"c{index}", const_value=tensor, type=ir.TensorType(tensor.dtype))
+        )
+    if is_refused:
+        assert "node 'n' (Dropout) is in training mode" in refused(model(dropout))
+    else:
+        refuse_unsupported(model(dropout), Path("m.onnx"))
 
 
 def test_outputs_are_listed_once_and_computed() -> None:

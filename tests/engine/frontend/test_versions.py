@@ -45,10 +45,24 @@ def test_supported_versions_stay(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
-    node = helper.make_node("RMSNormalization", ["x", "w"], ["y"])
-    model = network([node], {"x": [1, 4]}, ["y"], {"w": np.ones(4, np.float32)}, opset=23)
-    with pytest.raises(UnsupportedError, match=r"is 23; 9 to 19 are supported.* cannot bring it to 19.*export the net"):
+    node = helper.make_node("TensorScatter", ["x", "w"], ["y"])
+    model = network([node], {"x": [1, 4, 4]}, ["y"], {"w": np.ones((1, 2, 4), np.float32)}, opset=24)
+    with pytest.raises(UnsupportedError, match=r"is 24; 9 to 19 are supported.* cannot bring it to 19.*export the net"):
         load_onnx(saved(model, tmp_path))
+
+
+@pytest.mark.parametrize(("opset", "op_type"), [(18, "GroupNormalization"), (20, "Gelu"), (23, "RMSNormalization")])
+def test_operators_without_an_older_form_are_written_as_they_are_defined(
+    tmp_path: Path, opset: int, op_type: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    constants = {"GroupNormalization": ["two", "two"], "Gelu": [], "RMSNormalization": ["two"]}[op_type]
+    attributes = {"num_groups": 2} if op_type == "GroupNormalization" else {}
+    node = helper.make_node(op_type, ["x", *constants], ["y"], **attributes)
+    model = load_onnx(saved(network([node], {"x": [1, 4, 2]}, ["y"], {"two": np.ones(2, np.float32)}, opset), tmp_path))
+    assert op_type not in {each.op_type for each in model.graph}
+    assert file_versions(model)[0] == opset
+    assert f"its {op_type} was written with older operators" in caplog.text
 
 
 def test_a_conversion_that_computes_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,10 +81,30 @@ def test_axes_are_counted_from_the_front(proto: onnx.NodeProto, expected: dict[s
     assert not applied(CompleteAttributes(), after)[0], "nothing is left to write"
 
 
-def test_a_transposed_convolution_with_an_output_shape_has_no_pads() -> None:
-    proto = node("ConvTranspose", "x w", strides=[2, 2], output_shape=[8, 8])
-    _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 4, 4)}, ["y"], {"w": normal(4, 4, 2, 2)}))
-    assert "pads" not in after.graph[0].attributes
+@pytest.mark.parametrize(
+    ("given", "pads", "more"),
+    [
+        ({"output_shape": [9, 9]}, (0, 0, 0, 0), None),
+        ({"output_shape": [8, 8]}, (1, 1, 0, 0), None),
+        ({"output_shape": [7, 8]}, (1, 1, 1, 0), None),
+        ({"output_shape": [8, 8], "auto_pad": "SAME_UPPER"}, (0, 0, 1, 1), None),
+        ({"output_shape": [10, 10]}, (0, 0, 0, 0), (1, 1)),
+        ({"auto_pad": "SAME_UPPER"}, (0, 0, 1, 1), None),
+        ({"auto_pad": "SAME_LOWER"}, (1, 1, 0, 0), None),
+        ({"auto_pad": "VALID"}, (0, 0, 0, 0), None),
+        ({"auto_pad": "NOTSET", "pads": [1, 0, 1, 0]}, (1, 0, 1, 0), None),
+    ],
+)
+def test_sizes_of_a_transposed_convolution_become_pads(
+    given: dict[str, Any], pads: tuple[int, ...], more: tuple[int, ...] | None
+) -> None:
+    """The original writes 1, 0, 1, 1 for 15 x 16 of 8 x 8, and 0, 0, 1, 1 for SAME_UPPER (docs/evidence/field.md)."""
+    proto = node("ConvTranspose", "x w", strides=[2, 2], **given)
+    _, after = applied(CompleteAttributes(), build([proto], {"x": (1, 4, 4, 4)}, ["y"], {"w": normal(4, 4, 3, 3)}))
+    found = {name: attr.value for name, attr in after.graph[0].attributes.items()}
+    assert tuple(found["pads"]) == pads
+    assert found.get("output_padding") == more
+    assert not {"output_shape", "auto_pad"} & set(found)
 
 
 def test_a_reshape_names_the_sizes_that_it_keeps() -> None:

@@ -44,6 +44,14 @@ def test_the_node_that_breaks_is_named(tmp_path: Path) -> None:
             Break("c", "Conv", float("nan"), 3.0),
             "It breaks at node c (Conv), whose result holds NaN or infinity: look at the data and the weights.",
         ),
+        (
+            Break("c", "Add", float("nan"), 3.0, "Do that."),
+            "It breaks at node c (Add), whose result holds NaN or infinity: Do that.",
+        ),
+        (
+            Break("c", "Add", 2.0, 30.0, "Do that."),
+            "It breaks at node c (Add): the SQNR of its result is 2.0 dB, that of what it reads 30.0 dB. Do that.",
+        ),
     ],
 )
 def test_what_breaks_and_what_to_do(where: Break, text: str) -> None:
