@@ -336,7 +336,9 @@ def _cut(trial: _Trial, found: Rewriting, *, apply: bool, wanted: bool) -> None:
     if not wanted:
         return
     state = found.end
-    cut = cut_tail(state.model, () if state.figures is None else state.figures.on_cpu)
+    # What the BPU computes on request only is worth to be cut off too.
+    on_cpu = () if state.figures is None else state.figures.on_cpu
+    cut = cut_tail(state.model, {*on_cpu, *state.requests})
     if cut is None:
         return
     try:

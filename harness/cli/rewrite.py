@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from engine.rewrite.proposals import PredictedFigures, RewriteProposal, Rewriting
 
+NO_TIME_US = 0.5
+"""Predicted microseconds that are shown as none: figures have three decimals of milliseconds."""
 MOST_PLACES = 8
 """Names of nodes that are shown of one proposal; ``--json`` has all."""
 
@@ -197,7 +199,7 @@ def _tell_proposal(tell: Any, proposal: RewriteProposal) -> None:
     won = proposal.wins_us
     if proposal.before is None:
         gain = "makes the network convertible"
-    elif won is None or not won:
+    elif won is None or abs(won) < NO_TIME_US:
         gain = "no time"
     else:
         gain = f"wins {won / 1000:.3f} ms" if won > 0 else f"costs {-won / 1000:.3f} ms"

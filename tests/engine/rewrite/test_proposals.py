@@ -110,6 +110,16 @@ def test_the_tail_changes_the_outputs_and_is_cut_only_where_it_is_named() -> Non
     assert [value.name for value in cut.head.graph.outputs] == ["b"]
 
 
+def test_a_tail_that_a_rewrite_brought_to_the_bpu_can_still_be_cut() -> None:
+    boxes = "t = Transpose(Reshape(Conv(c, W(64, 8, 1, 1)), [1, 4, 16, 64]), perm=[0, 2, 1, 3]); "
+    text = f"{HEAD}{boxes}d = Conv(Softmax(t, axis=1), {[[[[float(index)]] for index in range(16)]]}); y = Mul(d, 8.0)"
+    found = rewritings_of(source(text), "bayes-e", wanted=("all", "tail"))
+    assert names(found) == ["dfl", "versions", "tail"]
+    assert found.end.requests == ()
+    assert found.end.cut is not None
+    assert [len(node.inputs) for node in found.end.cut.head.graph if node.op_type == "Conv"] == [3, 2]
+
+
 def test_only_what_is_named_is_tried() -> None:
     assert names(rewritings_of(source(SOFTMAX), "bayes-e", wanted=("versions",))) == ["versions"]
 
