@@ -439,8 +439,8 @@ REMEDIES = [
         Code.UNDEFINED_CONSTANT,
         "Add",
         f"{HEAD}y = Add(c, 1e999){TAIL}",
-        "large finite ones",
-        after=f"{HEAD}y = Add(c, 1e4){TAIL}",
+        "finite ones little larger",
+        after=f"{HEAD}y = Add(c, 100.0){TAIL}",
     ),
     Remedy(
         Code.REDUCED_VALUES,
