@@ -145,10 +145,30 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
     except _UNREADABLE as error:
-        reason = _OTHER_FILES.get(path.suffix.lower()) or str(error).removeprefix(_UNPARSED).removeprefix(": ")
+        reason = _OTHER_FILES.get(path.suffix.lower()) or _by_content(path)
+        reason = reason or str(error).removeprefix(_UNPARSED).removeprefix(": ")
         raise ModelError(f"{path}: {_UNPARSED}" + (f" ({reason})" if reason else "")) from error
 
 
+def _by_content(path: Path) -> str:
+    """What a file that is no ONNX model is, as its first bytes tell; empty where they tell nothing."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD).lstrip(b"\xef\xbb\xbf \r\n\t")
+    except OSError:
+        return ""
+    return next((what for begin, what in _CONTENTS.items() if head[: len(begin)].lower() == begin), "")
+
+
+_HEAD = 64
+_CONTENTS: Mapping[bytes, str] = {
+    b"version https://git-lfs": "a pointer of Git LFS, not the file itself: run git lfs pull in its repository",
+    b"<!doctype": "a web page that was saved under this name: download the file itself",
+    b"<html": "a web page that was saved under this name: download the file itself",
+    b"pk\x03\x04": "a zip archive, such as a PyTorch file; unpack it, or export it with torch.onnx.export",
+    b"\x89hdf": "a Keras model; convert it with tf2onnx",
+}
+"""What files that are no ONNX models are, by what they begin with, in small letters."""
 _OTHER_FILES: Mapping[str, str] = {
     ".bin": "a compiled model, which hrt_model_exec and hb_model_info take; expected an ONNX file",
     ".hbm": "a compiled model; expected an ONNX file",

@@ -185,10 +185,13 @@ def load_yaml(path: str | os.PathLike[str]) -> object:
         if Path(path).stat().st_size > limit("YAML_BYTES"):  # PyYAML takes about a second per megabyte
             raise ConfigError(f"{path}: has {beyond('YAML_BYTES')}")
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _ShallowLoader)  # noqa: S506 - a SafeLoader
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; save it as UTF-8") from error
+    except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+        remedy = "; indent with blanks, not with tabs" if "'\\t'" in str(error) else ""
+        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}{remedy}") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # PyYAML's of tags that do not fit a value
         raise ConfigError(f"{path}: is not valid YAML: {error!r}") from error
     _check_size(content, path)

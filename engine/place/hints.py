@@ -95,8 +95,8 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.LAST_AXIS: _LAST_AXIS,
         Code.NOT_FLOAT: _INDICES,
         Code.INDICES_NOT_CONSTANT: _INDICES,
-        Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by finite ones little larger than the others, such as -100 "
-        "in a Softmax's mask: beside much larger ones the others vanish",
+        Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by finite ones little larger than the others, "
+        "such as -100 in a Softmax's mask: beside much larger ones the others vanish",
         Code.CONSTANT_OPERAND: "remove the constant from the model and concatenate it in the application; channels of "
         "one value each may be filters of weight 0 of the convolution before it",
         Code.NOT_CONSTANT: _CONSTANT,

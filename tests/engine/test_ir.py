@@ -57,6 +57,22 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "empty.onnx")
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "a pointer of Git LFS.*git lfs pull"),
+        (b"\n<!DOCTYPE html><html>", "a web page"),
+        (b"\xef\xbb\xbf<HTML><head>", "a web page"),
+        (b"PK\x03\x04" + b"x" * 100, "a zip archive.*torch.onnx.export"),
+        (b"\x89HDF\r\n\x1a\n", "a Keras model; convert it with tf2onnx"),
+    ],
+)
+def test_what_has_the_name_of_a_model_is_recognised(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "net.onnx").write_bytes(content)
+    with pytest.raises(ModelError, match=rf"net.onnx: Error parsing message with type 'onnx.ModelProto' \({said}"):
+        load_model(tmp_path / "net.onnx")
+
+
 def _with_data_at(folder: Path, location: str) -> Path:
     model = convolution()
     weight = model.graph.initializer[0]

@@ -297,7 +297,7 @@ def as_fed(samples: Array, spec: InputSpec | None) -> Array:
 def _list_files(folder: Path) -> tuple[Path, ...]:
     """The files of ``folder`` in the order of their names; hidden ones and folders in it do not count."""
     try:
-        seen = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        seen = [path for path in folder.iterdir() if not path.name.startswith(".") and path.name not in _OF_WINDOWS]
     except FileNotFoundError:
         raise CalibrationDataError(
             f"Cal_data_dir does not exist: {folder}; to make it from images: ptqlab prepare IMAGES --config CONFIG.yaml"
@@ -316,6 +316,10 @@ def _list_files(folder: Path) -> tuple[Path, ...]:
     return files
 
 
+_OF_WINDOWS = frozenset({"Thumbs.db", "desktop.ini"})
+"""Files that Windows writes into folders of images."""
+
+
 def _read_raw(file: Path, raw_type: str, shape: Shape, spec: InputSpec) -> Array:
     dtype = np.dtype(RAW_TYPES[raw_type])
     wanted = prod(shape) * dtype.itemsize
@@ -331,6 +335,8 @@ def _read_raw(file: Path, raw_type: str, shape: Shape, spec: InputSpec) -> Array
                 f"{file}: is an image; calibration samples are raw binary or .npy files of shape {shape} unless "
                 "preprocess_on is True"
             )
+        if file.suffix.lower() == ".npz":
+            raise CalibrationDataError(f"{file}: is an archive of arrays; write every array by itself, with numpy.save")
         if spec.is_image and size == prod(shape) // 2:
             raise CalibrationDataError(
                 f"{file}: has the {size} bytes of an NV12 image, but calibration data have the format that the network "
@@ -363,8 +369,20 @@ def shaped(array: Array, shape: Shape, file: Path) -> Array:
         return array.reshape(shape)
     raise CalibrationDataError(
         f"{file}: cannot reshape array of size {array.size} into shape {shape}: expected is an array of that shape, "
-        f"the file's has the shape {array.shape}"
+        f"the file's has the shape {array.shape}{_other_layout(array.shape, shape)}"
     )
+
+
+def _other_layout(found: Shape, wanted: Shape) -> str:
+    """How an array whose channels are at the other end gets the shape ``wanted``; empty for any other."""
+    if len(found) not in (len(wanted), len(wanted) - 1) or len(found) < 3:
+        return ""
+    first = len(found) - 3
+    for axes in ((first + 2, first, first + 1), (first + 1, first + 2, first)):
+        order = (*range(first), *axes)
+        if _without_ones(tuple(found[axis] for axis in order)) == _without_ones(wanted):
+            return f": it has its channels at the other end; write numpy.transpose(array, {order})"
+    return ""
 
 
 def _without_ones(shape: Shape) -> Shape:

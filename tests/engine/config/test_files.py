@@ -44,6 +44,7 @@ def _laughs(levels: int) -> str:
         ("a: {b: 1, 'b': 1}", "key 'b' is given twice"),
         ("#" * (1 << 23), "has more than 4194304 bytes of a YAML file"),
         ("a: '\x00'", "not valid YAML"),
+        ("a:\n\tb: 1", "not valid YAML.* indent with blanks, not with tabs"),
     ],
 )
 def test_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -55,6 +56,16 @@ def test_refused(tmp_path: Path, text: str, message: str) -> None:
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 1000
     assert time.monotonic() - start < 5
+
+
+def test_files_as_windows_writes_them(tmp_path: Path) -> None:
+    """With a mark of the byte order and its line ends; not in UTF-16, as its shells redirect into files."""
+    path = tmp_path / "c.yaml"
+    path.write_bytes(b"\xef\xbb\xbfa: 1\r\nb: c:\\models\\net.onnx\r\n")
+    assert load_yaml(path) == {"a": 1, "b": "c:\\models\\net.onnx"}
+    path.write_text("a: 1", encoding="utf-16")
+    with pytest.raises(ConfigError, match=r"c\.yaml: cannot be read: .*; save it as UTF-8"):
+        load_yaml(path)
 
 
 def test_aliases_are_written_out(tmp_path: Path) -> None:

@@ -200,6 +200,29 @@ def test_arrays_of_another_layout_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 4, 6, 3), (0, 3, 1, 2)), ((4, 6, 3), (2, 0, 1)), ((1, 4, 3, 6), None), ((6, 4, 3), None)]
+)
+def test_the_way_out_of_another_layout(tmp_path: Path, shape: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
+    array = np.zeros(shape, np.float32)
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(CalibrationDataError) as caught:
+        open_folders(model(), [MAP], [tmp_path]).read(0, 1)
+    if axes is None:
+        assert "transpose" not in str(caught.value)
+    else:
+        assert str(caught.value).endswith(f"write numpy.transpose(array, {axes})")
+        np.save(tmp_path / "a.npy", np.transpose(array, axes))
+        open_folders(model(), [MAP], [tmp_path]).read(0, 1)
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "Thumbs.db", "desktop.ini"])
+def test_files_of_the_system_are_no_samples(tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((1, 3, 4, 6), np.float32))
+    (tmp_path / name).write_bytes(b"x")
+    assert len(open_folders(model(), [MAP], [tmp_path])) == 1
+
+
+@pytest.mark.parametrize(
     ("name", "content", "spec", "message"),
     [
         ("a.bin", b"\0" * 40, MAP, r"a\.bin: cannot reshape array of size 10 into shape \(1, 3, 4, 6\).*float32"),
@@ -211,6 +234,7 @@ def test_arrays_of_another_layout_are_refused(tmp_path: Path) -> None:
             r"a\.jpg: is an image; calibration samples .* shape .* unless preprocess_on is True",
         ),
         ("a.bin", b"\0" * 288, RGB, r"a\.bin: cannot reshape array of size 288.*uint8; is cal_data_type right"),
+        ("a.npz", b"\0" * 40, MAP, r"a\.npz: is an archive of arrays; write every array by itself, with numpy\.save"),
         ("a.npy", b"\0" * 40, MAP, r"a\.npy: not a readable \.npy file"),
     ],
 )
