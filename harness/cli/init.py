@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,8 +16,17 @@ from engine.cli.console import say
 from engine.cli.lab.options import InputShapes
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
 from engine.terms import March
+from harness.cli.checkpoints import (
+    Decoded,
+    OwnData,
+    UserPythonOption,
+    described_images,
+    exported,
+    refuse_other_names,
+)
 
 if TYPE_CHECKING:
+    from harness.checkpoints.export import ExportedNetwork, ExportWishes
     from harness.onboarding.contents import CardContents
     from harness.onboarding.head_guess import HeadGuess
     from harness.onboarding.proposal import Proposal
@@ -42,7 +52,7 @@ class AskedTask(StrEnum):
 
 
 OwnImagesFolder = Annotated[
-    Path, typer.Option("--images", exists=True, file_okay=False, help="Folder of images, or of .npy arrays.")
+    Path | None, typer.Option("--images", exists=True, file_okay=False, help="Folder of images, or of .npy arrays.")
 ]
 SweptImages = Annotated[
     Path | None,
@@ -50,7 +60,7 @@ SweptImages = Annotated[
         "--images",
         exists=True,
         file_okay=False,
-        help="With an ONNX file: folder of images, or of .npy arrays, to sweep it on.",
+        help="With a network: folder of images, or of .npy arrays, to sweep it on.",
     ),
 ]
 OwnLabels = Annotated[
@@ -88,7 +98,8 @@ class Wishes:
     """What the user says of a network of their own.
 
     Attributes:
-        labels, task, size, dictionary, column, fix, shapes: the options of these names, as they were given.
+        labels, task, size, dictionary, column, fix, shapes, data, python, decoded: the options of these names, as they
+            were given.
     """
 
     labels: Path | None = None
@@ -98,6 +109,9 @@ class Wishes:
     column: str | None = None
     fix: Sequence[str] = ()
     shapes: Sequence[str] = ()
+    data: Path | None = None
+    python: Path | None = None
+    decoded: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -105,16 +119,31 @@ class Wishes:
         return self == Wishes()
 
     @property
+    def of_export(self) -> ExportWishes:
+        """What is said of an export to ONNX."""
+        from harness.checkpoints.export import ExportWishes
+
+        return ExportWishes(self.python, self.decoded, parse_size(self.size), read_shapes(self.shapes))
+
+    @property
     def words(self) -> str:
-        """All but the labels, for a key."""
+        """All but labels, data and what an export is asked, for a key."""
         dictionary = "" if self.dictionary is None else self.dictionary.read_bytes().hex()
         said = (self.task or "", parse_size(self.size) or "", dictionary, self.column or "", *self.fix, *self.shapes)
         return " ".join(map(str, said)).rstrip()
 
 
 def init(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float ONNX model.")],
-    images: OwnImagesFolder,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="Float ONNX model, or a file of PyTorch.",
+        ),
+    ],
+    images: OwnImagesFolder = None,
+    data: OwnData = None,
     labels: OwnLabels = None,
     task: TaskOption = None,
     size: OwnSize = None,
@@ -122,6 +151,8 @@ def init(
     label_column: LabelColumn = None,
     fix: FixedInputs = None,
     input_shape: InputShapes = None,
+    python: UserPythonOption = None,
+    decoded: Decoded = False,
     march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
@@ -134,19 +165,20 @@ def init(
     give the reasons, and a page shows what the network sees under each guess. Arrays (.npy,
     one per sample; with several inputs a sub-folder per input) are fed as they are.
     """
-    from harness.onboarding.convertible import read_float_model
+    wishes = Wishes(
+        labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()), data, python, decoded
+    )
+    with TemporaryDirectory(prefix="ptqlab-init-") as temporary:
+        own = _own_network(model, images, wishes, Path(temporary))
+        from harness.cli.listing import check_suite
+        from harness.onboarding.image_cards import PICTURE
+        from harness.onboarding.own_cards import check_free, write_cards
+        from harness.onboarding.proposal import card_name
 
-    read_float_model(model)  # first of all: what it refuses waits for no import
-    from harness.cli.listing import check_suite
-    from harness.onboarding.image_cards import PICTURE
-    from harness.onboarding.own_cards import check_free, write_cards
-    from harness.onboarding.proposal import card_name
-
-    folder = output or Path(f"ptqlab_{card_name(model)}")
-    check_free(folder)
-    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()))
-    with _proposed(model, images, wishes, march) as contents:
-        suite = write_cards(contents, folder, march)
+        folder = output or Path(f"ptqlab_{card_name(model)}")
+        check_free(folder)
+        with _proposed(own, march) as contents:
+            suite = write_cards(contents, folder, march)
     say(f"written     {folder}: {contents.name}.yaml, zoo/, datasets/")
     if contents.page:
         say(f"picture     {(folder / PICTURE).resolve().as_uri()}")
@@ -161,30 +193,71 @@ def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: 
         PtqlabError: as of :func:`init`.
     """
     from engine.errors import ConfigError
-    from harness.onboarding.convertible import read_float_model
 
-    if images is None:
-        raise ConfigError(f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR")
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
-    read_float_model(model)  # first of all: what it refuses waits for no import
+    own = _own_network(model, images, wishes, workdir / OWN_FOLDER / "exported")
     from harness.onboarding.own_cards import made_before, write_cards
     from harness.onboarding.proposal import card_name
 
-    folder = made_before(workdir / OWN_FOLDER, model, images, wishes.labels, wishes.words)
+    asked = " ".join((own.wishes.words, *own.names)).rstrip()
+    folder = made_before(workdir / OWN_FOLDER, own.network, own.images, wishes.labels, asked)
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
         say(f"cards       {folder}, written earlier")
         return suite
-    with _proposed(model, images, wishes, March.BAYES_E) as contents:
+    with _proposed(own, March.BAYES_E) as contents:
         write_cards(contents, folder, March.BAYES_E)
     say(f"cards       {folder}")
     return suite
 
 
+@dataclass(frozen=True)
+class _OwnNetwork:
+    """A network of the user's own and what goes with it.
+
+    Attributes:
+        given: the file as the user names it.
+        export: how it became an ONNX file; None where it is one.
+        images: folder of images or arrays.
+        names: of the classes, where a data YAML has them.
+        wishes: what the ONNX file still needs.
+    """
+
+    given: Path
+    export: ExportedNetwork | None
+    images: Path
+    names: tuple[str, ...]
+    wishes: Wishes
+
+    @property
+    def network(self) -> Path:
+        """The ONNX file."""
+        return self.given if self.export is None else self.export.path
+
+    @property
+    def origin(self) -> str:
+        """What made the cards."""
+        options = "".join(f" --fix {text}" for text in self.wishes.fix)
+        options += "".join(f" --input-shape {text}" for text in self.wishes.shapes)
+        made = "" if self.export is None else f", exported from {self.given.name} {self.export.words}"
+        return f"ptqlab init{options}{made}"
+
+
+def _own_network(model: Path, images: Path | None, wishes: Wishes, folder: Path) -> _OwnNetwork:
+    """The network as an ONNX file, which was looked at first of all: what is refused waits for no import."""
+    found, names = described_images(model, images, wishes.data)
+    export = exported(model, folder, wishes.of_export)
+    own = _OwnNetwork(model, export, found, names, wishes if export is None else replace(wishes, shapes=()))
+    from harness.onboarding.convertible import read_float_model
+
+    read_float_model(own.network)
+    return own
+
+
 @contextmanager
-def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterator[CardContents]:
-    """What cards say of images or arrays in ``images``; what was read and guessed is printed."""
+def _proposed(own: _OwnNetwork, march: March) -> Iterator[CardContents]:
+    """What cards say of a network and its images or arrays; what was read and guessed is printed."""
     from engine.errors import ConfigError
     from harness.onboarding.array_network import holds_arrays
     from harness.onboarding.array_proposal import propose_arrays
@@ -192,9 +265,10 @@ def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterat
     from harness.onboarding.image_cards import image_contents
     from harness.onboarding.proposal import propose
 
+    images, wishes = own.images, own.wishes
     size, column = parse_size(wishes.size), wishes.column or ""
     task = wishes.task.kind if wishes.task else None
-    with with_fixed_inputs(model, read_fixed(wishes.fix), read_shapes(wishes.shapes)) as network:
+    with with_fixed_inputs(own.network, read_fixed(wishes.fix), read_shapes(wishes.shapes)) as network:
         if not holds_arrays(images, wishes.labels):
             proposal = propose(
                 network, images, wishes.labels, task, size, wishes.dictionary, march, column, _tell_duration
@@ -206,9 +280,9 @@ def _proposed(model: Path, images: Path, wishes: Wishes, march: March) -> Iterat
         else:
             contents, notes = propose_arrays(network, images, task, wishes.dictionary, wishes.labels, march, column)
             show_arrays(contents, notes)
-        fixed = "".join(f" --fix {text}" for text in wishes.fix)
-        fixed += "".join(f" --input-shape {text}" for text in wishes.shapes)
-        yield replace(contents, origin=f"ptqlab init{fixed}")
+        refuse_other_names(own.names, contents.head)
+        named = replace(contents.data, classes=own.names or contents.data.classes)
+        yield replace(contents, data=named, origin=own.origin)
 
 
 def _tell_duration(text: str) -> None:

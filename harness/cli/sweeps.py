@@ -16,6 +16,7 @@ from engine.cli.lab.options import InputShapes
 from engine.cli.named import FixedInputs
 from engine.errors import ConfigError
 from harness import workdir as workdirs
+from harness.cli.checkpoints import Decoded, OwnData, UserPythonOption, is_own_network
 from harness.cli.forecast import show_forecast, show_unfinished
 from harness.cli.init import (
     LabelColumn,
@@ -61,9 +62,14 @@ class Retry(StrEnum):
 def run(
     suite: Annotated[
         str | None,
-        typer.Argument(help="Name of a bundled suite, a YAML file, or an ONNX file with --images.", show_default=False),
+        typer.Argument(
+            help="Name of a bundled suite, a YAML file, or a network with --images: an ONNX file, a checkpoint of "
+            "ultralytics, TorchScript or torch.export.",
+            show_default=False,
+        ),
     ] = None,
     images: SweptImages = None,
+    data: OwnData = None,
     labels: OwnLabels = None,
     task: TaskOption = None,
     size: OwnSize = None,
@@ -71,6 +77,8 @@ def run(
     label_column: LabelColumn = None,
     fix: FixedInputs = None,
     input_shape: InputShapes = None,
+    python: UserPythonOption = None,
+    decoded: Decoded = False,
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[
         str,
@@ -108,7 +116,7 @@ def run(
 ) -> None:
     """Sweep a suite: convert, simulate and score every trial; finished trials are not run again.
 
-    Given an ONNX file and --images, ptqlab first writes the cards and the suite that "ptqlab init"
+    Given a network and --images or --data, ptqlab first writes the cards and the suite that "ptqlab init"
     would write, into the working directory, and then sweeps that suite.
     """
     if resume:
@@ -117,13 +125,15 @@ def run(
     _refuse_little_memory()
     if suite is None:
         raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
-    wishes = Wishes(labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()))
-    if Path(suite).suffix == ".onnx":
+    wishes = Wishes(
+        labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()), data, python, decoded
+    )
+    if is_own_network(suite):
         suite = str(suite_of_network(Path(suite), images, wishes, workdir))
     elif images is not None or not wishes.is_empty:
         raise ConfigError(
-            f"{suite}: --images, --labels, --label-column, --task, --size, --dictionary, --fix and --input-shape "
-            "belong to an ONNX file"
+            f"{suite}: --images, --data, --labels, --label-column, --task, --size, --dictionary, --fix, --input-shape, "
+            "--python and --decoded belong to a network"
         )
     from engine.simulate.fast import available_cpus
     from harness.announcing import tell_ci

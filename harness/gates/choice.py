@@ -30,6 +30,9 @@ SAME_COSINE = 5e-6
 SAME_TIME = 0.01
 """Share by which times may differ that count as equal; estimates differ from measurements by more."""
 
+FAR = 0.1
+"""Of a metric: how far below the best a setting is hopeless."""
+
 FAILS = (Verdict.REGRESSION, Verdict.ERROR)
 """Verdicts of settings that are not recommended."""
 
@@ -73,6 +76,7 @@ class Choice(StrictModel):
         front: keys of the Pareto points: no other setting that passes takes at most their time (BPU and CPU) and is,
             beyond noise, as accurate; the fastest first.
         alike: keys of the settings, ``best`` among them, that cannot be told apart from ``best``.
+        hopeless: keys of the settings that are worse than ``best`` by :data:`FAR` or more, beyond noise.
         compared: number of settings that pass.
         failing: number of those that do not, and so take no part.
         cross_fit: what such a choice is worth; None with one setting, or too few images.
@@ -88,6 +92,7 @@ class Choice(StrictModel):
     lacks: str = ""
     front: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
+    hopeless: tuple[str, ...] = ()
     compared: int
     failing: int = 0
     cross_fit: CrossFit | None = None
@@ -143,6 +148,7 @@ def _choice(
         best=passing[best].spec.key,
         front=tuple(passing[index].spec.key for index in front),
         alike=tuple(passing[index].spec.key for index in alike),
+        hopeless=tuple(passing[index].spec.key for index in settings.hopeless(best, alike)),
         cross_fit=settings.cross_fit(best),
         resolution=settings.resolution(best, alike, gates.significance),
         **common,
@@ -228,6 +234,11 @@ class _Settings:
                 break
             del alike[1]
         return sorted(alike)
+
+    def hopeless(self, best: int, alike: Sequence[int]) -> list[int]:
+        """Positions of the settings that are far below ``best``; those that cannot be told apart from it are not."""
+        far = np.flatnonzero(self.values <= self.values[best] - FAR)
+        return [index for index in far.tolist() if index not in alike]
 
     def front(self, best: int, alike: Sequence[int], significance: float) -> list[int]:
         """Positions of the settings that are more accurate than all that are as fast, beyond noise.

@@ -35,6 +35,8 @@ class BoxDecoder(StrEnum):
         YOLOV8: (images, 4 + C, P): centre and size in pixels, class scores (Ultralytics).
         YOLOV8_HEADS: three maps (images, 64 + C, h, w): distributions of the distances to the sides, class logits.
         YOLOV8_SPLIT: the same in six maps, distances and classes of each stride in turn (D-Robotics' model zoo).
+        YOLO26_SPLIT: six maps, (images, 4, h, w) distances to the sides in cells and (images, C, h, w) class logits of
+            each stride in turn (Ultralytics, trained end to end).
         YOLOV5: (images, P, 5 + C): centre and size in pixels, objectness, class scores (Ultralytics, YOLOv7).
         YOLOX: (images, P, 5 + C): centre and size relative to the cell, objectness, class scores (Megvii).
         END_TO_END: (images, P, 6): corners in pixels, score, class; suppression is in the network (YOLOv10).
@@ -51,6 +53,7 @@ class BoxDecoder(StrEnum):
     YOLOV8 = "yolov8"
     YOLOV8_HEADS = "yolov8_heads"
     YOLOV8_SPLIT = "yolov8_split"
+    YOLO26_SPLIT = "yolo26_split"
     YOLOV5 = "yolov5"
     YOLOX = "yolox"
     END_TO_END = "end_to_end"
@@ -96,6 +99,9 @@ def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int 
         BoxDecoder.YOLOV8_SPLIT: [
             (depth, height // stride, width // stride) for stride in STRIDES for depth in (4 * _BINS, classes)
         ],
+        BoxDecoder.YOLO26_SPLIT: [
+            (depth, height // stride, width // stride) for stride in STRIDES for depth in (4, classes)
+        ],
         BoxDecoder.YOLOV5: [(None, 5 + classes)],
         BoxDecoder.YOLOX: [(cells, 5 + classes)],
         BoxDecoder.END_TO_END: [(None, 6)],
@@ -138,23 +144,30 @@ def _yolov8(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
 
 def _yolov8_heads(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     """Expected distance of each side, in cells, from the middle of the cell (Li et al., Generalized Focal Loss)."""
-    boxes, scores = [], []
-    for output, stride in zip(outputs, STRIDES, strict=True):
-        images, _, height, width = output.shape
-        flat = output.reshape(images, 4 * _BINS + classes, height * width)
-        bins = flat[:, : 4 * _BINS].reshape(images, 4, _BINS, -1)
-        weights = np.exp(bins - bins.max(axis=2, keepdims=True))
-        distances = (weights * np.arange(_BINS, dtype=np.float32)[:, np.newaxis]).sum(axis=2) / weights.sum(axis=2)
-        middle = _cells((height, width)).T + np.float32(0.5)
-        ends = np.concatenate([middle - distances[:, :2], middle + distances[:, 2:]], axis=1)
-        boxes.append(np.moveaxis(ends, 1, 2) * np.float32(stride))
-        scores.append(np.moveaxis(logistic(flat[:, 4 * _BINS :]), 1, 2))
-    return np.concatenate(boxes, axis=1), np.concatenate(scores, axis=1)
+    del size
+    return _of_pairs([(output[:, : 4 * _BINS], output[:, 4 * _BINS :]) for output in outputs], classes)
 
 
 def _yolov8_split(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
-    heads = [np.concatenate(pair, axis=1) for pair in zip(outputs[::2], outputs[1::2], strict=True)]
-    return _yolov8_heads(heads, classes, size)
+    del size
+    return _of_pairs(list(zip(outputs[::2], outputs[1::2], strict=True)), classes)
+
+
+def _of_pairs(pairs: Sequence[tuple[Array, Array]], classes: int) -> Boxes:
+    """Boxes of the maps of each stride: distances, or :data:`_BINS` logits of each, and class logits."""
+    boxes, scores = [], []
+    for (sides, logits), stride in zip(pairs, STRIDES, strict=True):
+        images, depth, height, width = sides.shape
+        distances = sides.reshape(images, depth, height * width)
+        if depth == 4 * _BINS:
+            bins = distances.reshape(images, 4, _BINS, -1)
+            weights = np.exp(bins - bins.max(axis=2, keepdims=True))
+            distances = (weights * np.arange(_BINS, dtype=np.float32)[:, np.newaxis]).sum(axis=2) / weights.sum(axis=2)
+        middle = _cells((height, width)).T + np.float32(0.5)
+        ends = np.concatenate([middle - distances[:, :2], middle + distances[:, 2:]], axis=1)
+        boxes.append(np.moveaxis(ends, 1, 2) * np.float32(stride))
+        scores.append(np.moveaxis(logistic(logits.reshape(images, classes, height * width)), 1, 2))
+    return np.concatenate(boxes, axis=1), np.concatenate(scores, axis=1)
 
 
 def _yolov5(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
@@ -276,6 +289,7 @@ _DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = 
         BoxDecoder.YOLOV8: _yolov8,
         BoxDecoder.YOLOV8_HEADS: _yolov8_heads,
         BoxDecoder.YOLOV8_SPLIT: _yolov8_split,
+        BoxDecoder.YOLO26_SPLIT: _yolov8_split,
         BoxDecoder.YOLOV5: _yolov5,
         BoxDecoder.YOLOX: _yolox,
         BoxDecoder.END_TO_END: _end_to_end,

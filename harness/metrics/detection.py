@@ -206,7 +206,7 @@ def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequ
         case BoxDecoder.YOLOV8_HEADS:
             depth = outputs[0].shape[1] - options.classes
             return {"boxes": [head[:, :depth] for head in outputs], "classes": [head[:, depth:] for head in outputs]}
-        case BoxDecoder.YOLOV8_SPLIT:
+        case BoxDecoder.YOLOV8_SPLIT | BoxDecoder.YOLO26_SPLIT:
             return {"boxes": list(outputs[::2]), "classes": list(outputs[1::2])}
         case BoxDecoder.YOLOV5 | BoxDecoder.YOLOX:
             rows = outputs[0]

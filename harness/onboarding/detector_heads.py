@@ -46,7 +46,7 @@ _USUAL = {
     BoxDecoder.CENTERNET: "ImageNet mean and deviation",
 }
 """Normalisation that networks are published with; the others take 0..1."""
-_SUPPRESSED = (BoxDecoder.END_TO_END, BoxDecoder.DETR, BoxDecoder.CENTERNET)
+_SUPPRESSED = (BoxDecoder.END_TO_END, BoxDecoder.YOLO26_SPLIT, BoxDecoder.DETR, BoxDecoder.CENTERNET)
 """Whose boxes do not overlap, so that nothing has to be suppressed."""
 _STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR, BoxDecoder.PICODET)
 """Networks that are trained on stretched images; the others keep the proportions."""
@@ -118,11 +118,17 @@ def split_heads(network: NetworkOutputs) -> HeadGuess | None:
     if len(shapes) != 6 or [shape[1:] for shape in shapes] != sides:
         return None
     distances, depths = {shape[0] for shape in shapes[::2]}, {shape[0] for shape in shapes[1::2]}
-    if distances != {_DISTANCES} or len(depths) > 1:
+    if distances not in ({_DISTANCES}, {_SIDES}) or len(depths) > 1:
         return None
-    (classes,) = depths
-    reason = f"six maps of {_DISTANCES} and {classes} channels at strides 8, 16, 32"
+    (classes,), (depth,) = depths, distances
+    reason = f"six maps of {depth} and {classes} channels at strides 8, 16, 32"
+    if depth == _SIDES:
+        return _decoded("YOLO26 raw heads", BoxDecoder.YOLO26_SPLIT, classes, network, reason)
     return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
+
+
+_SIDES = 4
+"""Channels of a map that are the distances of the sides themselves."""
 
 
 def distribution_tables(network: NetworkOutputs) -> HeadGuess | None:

@@ -127,6 +127,7 @@ def decide(
     mirrored: bool,
     agreed: Collection[Normalisation] | None = None,
     floor: float = 0.0,
+    is_certain: bool = False,
 ) -> Decision:
     """Try all guesses on :data:`FEW` images, the best and the first on all.
 
@@ -145,6 +146,7 @@ def decide(
         mirrored: whether ``judge`` needs the outputs for mirror images.
         agreed: guesses that the file speaks for; None where that does not matter.
         floor: value up to which the best tells nothing.
+        is_certain: whether the file leaves no doubt about the first guess: labels must be sure to say otherwise.
     """
 
     def tried(guess: Normalisation, count: int) -> Tried:
@@ -162,7 +164,7 @@ def decide(
         again = [tried(found.guess, len(images)) for found in ranked if found.guess in finalists]
         ranked = sorted(again, key=_falling) + [found for found in ranked if found.guess not in finalists]
     most = [found for found in ranked if found.images == ranked[0].images]
-    least = LIKELY if basis is Basis.LABELS else SURE
+    least = LIKELY if basis is Basis.LABELS and not is_certain else SURE
     usual = next((found for found in most if found.guess == guesses[0]), ranked[0])
     is_informed = ranked[0].value > floor
     best = usual if not is_informed or _chance(ranked[0], usual) >= least else ranked[0]

@@ -319,7 +319,8 @@ def _decision(
         rest = [] if said.is_certain else rest
     guesses = [*said.guesses, *rest]
     mirrored = basis is Basis.MIRROR
-    return decide(runner, network.layout, guesses, images, judge, basis, mirrored, agreed, floor), said.reason
+    decision = decide(runner, network.layout, guesses, images, judge, basis, mirrored, agreed, floor, said.is_certain)
+    return decision, said.reason
 
 
 def _score_of_chance(head: HeadGuess, targets: Targets) -> float:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.console import plain_table
+from engine.terms import CalibrationType
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
 from harness.gates.explanation import several
@@ -17,6 +18,7 @@ from harness.gates.nights import Night
 from harness.gates.paired import MetricEvidence, p_ahead
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
+from harness.suites.settings import Int16Kind
 from harness.trials.figures import Accuracy, TrialNode
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
@@ -124,9 +126,39 @@ def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
     if len(choice.alike) > 1:
         alike = f"These {len(choice.alike)} of {choice.compared} settings cannot be told apart (≈)"
         words.append(f"{alike}{_decided(choice, accuracy)}.")
+    if choice.hopeless:
+        words.append(_hopeless(choice, by_key))
     if choice.failing:
         words.append(f"Not considered: {choice.failing} that {'fails' if choice.failing == 1 else 'fail'} a gate.")
     return " ".join(filter(None, words))
+
+
+def _hopeless(choice: Choice, by_key: Mapping[str, TrialResult]) -> str:
+    """Which settings are far below the others, and why where the sweep tells it."""
+    found = [by_key[key] for key in choice.hopeless]
+    best = by_key[choice.best or ""]
+    points = [100 * abs(_value_of(result) - _value_of(best)) for result in found]
+    least, most = min(points), max(points)
+    by = f"{least:.0f}" if round(least) == round(most) else f"{least:.0f} to {most:.0f}"
+    named = f"Hopeless: {several([result.spec.settings.label for result in found])}, {by} points worse."
+    if not all(result.spec.settings.calibration_type is CalibrationType.KL for result in found):
+        return named
+    alike = [result for key, result in by_key.items() if _is_beside(result, best) and key not in choice.hopeless]
+    if any(result.spec.settings.calibration_type is CalibrationType.KL for result in alike):
+        return named
+    boxes = "; in a detector these place the boxes" if best.accuracy and best.accuracy.metric == "map50" else ""
+    wide = any(result.spec.settings.int16.kind is not Int16Kind.NONE for result in found)
+    rounding = " Rounding is not the cause: int16 does not help." if wide else ""
+    return f"{named} Thresholds of kl cut off rare large values{boxes}.{rounding} Use max."
+
+
+def _value_of(result: TrialResult) -> float:
+    return 0.0 if result.accuracy is None else result.accuracy.value
+
+
+def _is_beside(result: TrialResult, other: TrialResult) -> bool:
+    """Whether both are trials of one model on one march that have figures."""
+    return result.ok and (result.spec.model, result.spec.march) == (other.spec.model, other.spec.march)
 
 
 def _worth(choice: Choice) -> str:

@@ -103,10 +103,11 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_options_of_a_network_belong_to_one(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match="smoke: --images, --labels, --label-column, --task, --size, --dictionary, --fix and --input"
+        ConfigError,
+        match="smoke: --images, --data, --labels, --label-column, --task, --size, --dictionary, --fix",
     ):
         run("smoke", images=tmp_path)
-    with pytest.raises(ConfigError, match="belong to an ONNX file"):
+    with pytest.raises(ConfigError, match="belong to a network"):
         run("smoke", fix=["state=0"])
 
 

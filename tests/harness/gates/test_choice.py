@@ -55,6 +55,15 @@ def refused(result: TrialResult, verdict: Verdict = Verdict.REGRESSION) -> Trial
     return TrialVerdict(result.spec.id, (Check("agreement", verdict, "0.8769, the suite's floor is 0.95"),))
 
 
+def test_what_is_far_below_beyond_noise_is_hopeless(tmp_path: Path) -> None:
+    store, (first, second, third) = TrialStore(tmp_path), settings(3)
+    found = [put(store, first, right(390)), put(store, second, right(370)), put(store, third, right(200))]
+    choice = one(found, store)
+    assert (choice.best, choice.hopeless) == (found[0].spec.key, (found[2].spec.key,))
+    few = [put(store, first, right(4)[:4]), put(store, second, fakes.hits(3, 4))]
+    assert one(few, store).hopeless == ()  # four images do not tell them apart
+
+
 class TestGates:
     """What fails is neither recommended nor starred, however accurate it is."""
 

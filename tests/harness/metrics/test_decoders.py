@@ -84,6 +84,22 @@ def test_yolov8_heads_as_ultralytics_decodes() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_yolo26_maps_hold_distances_themselves() -> None:
+    """ultralytics/nn/modules/head.py with ``reg_max`` 1: no distribution; ``dist2bbox`` from the middle of the cell."""
+    shapes = [(depth, SIZE[0] // s, SIZE[1] // s) for s in (8, 16, 32) for depth in (4, CLASSES)]
+    maps = [made(1, *shape, seed=index) for index, shape in enumerate(shapes)]
+    boxes, scores = decode_boxes(BoxDecoder.YOLO26_SPLIT, maps, CLASSES, SIZE)
+    row, column = 1, 2
+    left, top, right, bottom = maps[0][0, :, row, column]
+    place = row * (SIZE[1] // 8) + column
+    wanted = np.array([column + 0.5 - left, row + 0.5 - top, column + 0.5 + right, row + 0.5 + bottom]) * 8
+    np.testing.assert_allclose(boxes[0, place], wanted, rtol=1e-5)
+    np.testing.assert_allclose(scores[0, place], [sigmoid(v) for v in maps[1][0, :, row, column]], rtol=1e-4)
+    last = maps[4][0, :, -1, -1]
+    ends = [SIZE[1] / 32 - 0.5 - last[0], SIZE[0] / 32 - 0.5 - last[1]]
+    np.testing.assert_allclose(boxes[0, -1, :2], np.array(ends) * 32, rtol=1e-5)
+
+
 def test_end_to_end_rows() -> None:
     output = np.array([[[1, 2, 30, 40, 0.9, 2], [0, 0, 0, 0, 0.0, 0]]], np.float32)
     boxes, scores = decode_boxes(BoxDecoder.END_TO_END, [output], CLASSES, SIZE)

@@ -30,3 +30,16 @@ def test_each_row_takes_its_own_outputs_only() -> None:
     for row in (detector_heads.anchor_heads, detector_heads.distribution_heads, detector_heads.split_heads):
         assert row(yolov8) is None
         assert row(ssd) is None
+
+
+def test_six_maps_are_pairs_of_boxes_and_classes() -> None:
+    def six(depth: int) -> list[tuple[int, ...]]:
+        return [(1, channels, 96 // s, 160 // s) for s in (8, 16, 32) for channels in (depth, 10)]
+
+    found = detector_heads.split_heads(network(*six(64), size=(96, 160)))
+    assert found is not None
+    assert (found.options["decoder"], found.classes) == ("yolov8_split", 10)
+    found = detector_heads.split_heads(network(*six(4), size=(96, 160)))
+    assert found is not None
+    assert (found.options["decoder"], found.options["nms_iou"], found.kind) == ("yolo26_split", 1.0, "YOLO26 raw heads")
+    assert detector_heads.split_heads(network(*six(32), size=(96, 160))) is None

@@ -176,3 +176,20 @@ def test_the_level_of_information() -> None:
     """A third of what the images, or the classes, could hold."""
     assert information_floor(32, 1000) == pytest.approx(LEAST_SHARE * np.log(32))
     assert information_floor(32, 2) == pytest.approx(LEAST_SHARE * np.log(2))
+
+
+def test_labels_must_be_sure_to_contradict_a_file_that_leaves_no_doubt() -> None:
+    """A YOLO of ultralytics for digits of any colour was "bgr 0..1: likely" on 32 labelled images."""
+    pixels, _ = images(8)
+    guesses = normalisations(3)[1:3]  # 0..1 and -1..1
+    leads = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0])  # p is 1/32: likely, not sure
+
+    def judge(outputs: list[np.ndarray], mirror: list[np.ndarray], count: int) -> tuple[float, np.ndarray, int]:
+        scores = leads[:count] * float(outputs[0].min() < 0)
+        return float(scores.mean()), scores, 0
+
+    chosen = [
+        decide(lambda fed: [fed], Layout.NHWC, guesses, pixels, judge, Basis.LABELS, False, is_certain=certain).best
+        for certain in (False, True)
+    ]
+    assert [guess == guesses[0] for guess in chosen] == [False, True]

@@ -187,3 +187,40 @@ def test_drift_tells_since_when() -> None:
     )
     text = text_of(drift_table([drift], nights))
     assert re.search(r"net/\[/x\] +accuracy +0\.9 +0\.85 +0\.0012 +2026-01-03 03:04", text)
+
+
+def test_hopeless_settings_are_named_with_their_cause_where_the_sweep_tells_it() -> None:
+    kl_wide = Settings(calibration_type="kl", int16=Int16Policy(kind=Int16Kind.ALL))
+    every = (Settings(), fakes.INT16, fakes.KL, kl_wide)
+    values = (0.95, 0.96, 0.41, 0.41)
+    results = [fakes.result(fakes.spec(settings=each), value=value) for each, value in zip(every, values, strict=True)]
+    accuracy = results[0].accuracy
+    assert accuracy is not None
+
+    def text(hopeless: tuple[int, ...], metric: str = "top1") -> str:
+        named = [
+            each.model_copy(update={"accuracy": each.accuracy and each.accuracy.model_copy(update={"metric": metric})})
+            for each in results
+        ]
+        keys = [result.spec.key for result in named]
+        choice = Choice(
+            model="one",
+            march=named[0].spec.march,
+            best=keys[1],
+            hopeless=tuple(keys[index] for index in hopeless),
+            compared=4,
+            samples=40,
+            significance=0.05,
+        )
+        return choice_text(choice, named)
+
+    assert "Hopeless" not in text(())
+    assert text((2, 3), "map50").endswith(
+        "Hopeless: kl, kl-int16.all, 55 points worse. Thresholds of kl cut off rare large values; in a detector these "
+        "place the boxes. Rounding is not the cause: int16 does not help. Use max."
+    )
+    assert "cut off rare large values. Rounding" in text((2, 3))
+    assert text((2,)).endswith(
+        "Hopeless: kl, 55 points worse."
+    )  # kl with int16 is not hopeless
+    assert text((0, 2)).endswith("Hopeless: max, kl, 1 to 55 points worse.")
