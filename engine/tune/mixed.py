@@ -1,7 +1,7 @@
 """Search for the nodes to compute in int16, or on the CPU, under a latency budget.
 
 Nodes are tried in the order of what their quantisation costs alone. A node is kept where the outputs become more
-similar to the float ones and the latency stays in the budget.
+similar to the float ones, or where asked the task's metric becomes better, and the latency stays in the budget.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Mix:
         test: likewise on samples that nothing was chosen by; None where there are none, and of mixes on the way.
         latency_us: microseconds per frame on the BPU.
         cpu_us: microseconds per frame on the CPU, a rough estimate.
+        task: the task's metric on the samples that mixes are chosen by; None where they are chosen by similarity.
     """
 
     int16: Mapping[str, NodeTypes]
@@ -80,6 +81,7 @@ class Mix:
     latency_us: float
     cpu_us: float
     test: Similarity | None = None
+    task: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,14 @@ class MixedPrecisionSearch:
         conversion: what the configuration asks for already; it is kept.
         evaluator: scores models; mixes are chosen by it.
         test: scores what was chosen, on samples that ``evaluator`` does not see; None for no such score.
+        task: the task's metric of a quantised model, larger is better: mixes are chosen by it, and by similarity where
+            it is equal; None to choose by similarity alone.
     """
 
     conversion: Run
     evaluator: Evaluator
     test: Evaluator | None = None
+    task: Callable[[ir.Model], float] | None = None
     _built: dict[tuple[frozenset[str], frozenset[str]], Mix] = field(default_factory=dict, init=False)
     _statistics: Statistics | None = field(default=None, init=False)
 
@@ -219,7 +224,9 @@ class MixedPrecisionSearch:
             mix = self._build({**chosen.int16, name: types}, chosen.cpu)
         kept = _is_better(mix, chosen, most)
         besides = "" if types is not None else f" and {mix.cpu_us:.0f} us on the CPU"
-        report(f"{name}: {mix.score.cosine:.6f}, {mix.latency_us:.0f} us{besides}, {'kept' if kept else 'dropped'}")
+        by_task = "" if mix.task is None else f"metric {mix.task:.4f}, "
+        found = f"{by_task}{mix.score.cosine:.6f}, {mix.latency_us:.0f} us{besides}"
+        report(f"{name}: {found}, {'kept' if kept else 'dropped'}")
         return mix if kept else chosen
 
     def _possible(self, placed: ir.Model) -> dict[str, NodeTypes]:
@@ -299,13 +306,19 @@ class MixedPrecisionSearch:
             converted = self._converted(int16, cpu)
             performance = estimate(converted[COMPILED])
             times = performance.latency_us / performance.frames, performance.cpu_us / performance.frames
-            self._built[key] = Mix(int16, cpu, self.evaluator.integer(converted[QUANTIZED]), *times)
+            task = None if self.task is None else self.task(converted[QUANTIZED])
+            self._built[key] = Mix(int16, cpu, self.evaluator.integer(converted[QUANTIZED]), *times, task=task)
         return self._built[key]
 
 
 def _is_better(mix: Mix, chosen: Mix, most: float) -> bool:
-    """Whether ``mix`` is more similar to the float model and takes, BPU and CPU together, at most ``most`` us."""
-    return mix.score.cosine > chosen.score.cosine and mix.latency_us + mix.cpu_us <= most
+    """Whether ``mix`` is better and takes, BPU and CPU together, at most ``most`` us."""
+    return _merit(mix) > _merit(chosen) and mix.latency_us + mix.cpu_us <= most
+
+
+def _merit(mix: Mix) -> tuple[float, float]:
+    """The task's metric, where mixes are chosen by it, then the similarity to the float model."""
+    return (0.0 if mix.task is None else mix.task), mix.score.cosine
 
 
 def _runs_on_bpu(placed: ir.Model) -> bool:

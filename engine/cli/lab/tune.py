@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +56,13 @@ def tune(
         typer.Option("--data", help="Folders as in cal_data_dir, for --labels; default: cal_data_dir itself."),
     ] = None,
     metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = TOP1,
+    by_metric: Annotated[
+        bool,
+        typer.Option(
+            "--by-metric",
+            help="With --labels: choose by the metric on half of the labelled samples, and report on the others.",
+        ),
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the YAML fragment.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print table and fragment as JSON.")] = False,
 ) -> None:
@@ -63,9 +70,9 @@ def tune(
 
     The search compares the integer model with the float model on some of the calibration samples. The
     table shows that cosine under "chosen by" and, beside it, the cosine on other samples, which the
-    search did not use. Labels only add their metric to the table; without --data it is measured on the
-    samples that the search did not use. Latencies are estimates and include the extra time of CPU nodes
-    compared with int8.
+    search did not use. Labels only add their metric to the table, unless --by-metric is given; without
+    --data it is measured on the samples that the search did not use. Latencies are estimates and include
+    the extra time of CPU nodes compared with int8.
     """
     import yaml
 
@@ -78,10 +85,15 @@ def tune(
     settings = load_config(config).of_model(model)
     source, specs = parse(settings)
     labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric, samples)
-    if labelled is None and (data is not None or metric != TOP1):
-        option = "--metric" if data is None else "--data"
+    if labelled is None and (data is not None or metric != TOP1 or by_metric):
+        option = "--data" if data is not None else "--metric" if metric != TOP1 else "--by-metric"
         raise ConfigError(f"{option}: also give labels, with --labels")
+    chooser = None
+    if labelled is not None and by_metric:
+        chooser, labelled = _halved(*labelled)
     search = _search(settings, source, specs, samples)
+    if chooser is not None:
+        search.task = _scorer(*chooser)
     exact = {} if labelled is None else _float_accuracy(search, *labelled)
     found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: say(text, err=True))
     accuracies = {} if labelled is None else exact | _accuracies(search, found, *labelled)
@@ -119,6 +131,28 @@ def _labelled(
         return data, task
     others = [index for index in range(len(data)) if index not in set(selection)]
     return SelectedData(data, others), replace(task, labels=task.labels[others])
+
+
+def _halved(
+    data: CalibrationData, task: TaskMetric
+) -> tuple[tuple[CalibrationData, TaskMetric], tuple[CalibrationData, TaskMetric]]:
+    """Labelled samples to choose by, and others to report on."""
+    from engine.calibrate.data.samples import SelectedData, halves
+
+    parts = halves(len(data), len(data))
+    if not parts[1]:
+        raise ConfigError(
+            f"--by-metric: {len(data)} labelled samples are too few to choose by some and report on others"
+        )
+    first, second = ((SelectedData(data, part), replace(task, labels=task.labels[part])) for part in parts)
+    return first, second
+
+
+def _scorer(data: CalibrationData, task: TaskMetric) -> Callable[[ir.Model], float]:
+    """The metric of a quantised model on ``data``."""
+    from engine.evaluate.similarity import integer_outputs
+
+    return lambda quantized: task.of(integer_outputs(quantized, data))
 
 
 def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:

@@ -72,6 +72,25 @@ def test_what_was_chosen_is_scored_where_nothing_was_chosen() -> None:
         assert mix.score == parts[0].integer(subject.model(mix))
 
 
+def test_where_asked_the_task_decides_before_the_similarity() -> None:
+    model = residual()
+    given = {EQUALIZED: model, OPTIMIZED: model, REQUESTS: NOTHING_ASKED, DATA: DATA_OF_X}
+    run = conversion(config("bayes-e"), {item: Given(value) for item, value in given.items()})
+    seen: list[float] = []
+
+    def worse_and_worse(quantized: ir.Model) -> float:
+        assert any(node.domain == "horizon" for node in quantized.graph)
+        seen.append(1.0 - 0.1 * len(seen))
+        return seen[-1]
+
+    found = MixedPrecisionSearch(run, Evaluator(model, DATA_OF_X), task=worse_and_worse).run(LatencyBudget(1e9))
+    assert found.chosen == found.int8  # although int16 is more similar
+    assert found.int8.task == 1.0
+    assert found.ceiling.score.cosine > found.int8.score.cosine
+    equal = MixedPrecisionSearch(run, Evaluator(model, DATA_OF_X), task=lambda quantized: 0.5).run(LatencyBudget(1e9))
+    assert equal.chosen == equal.ceiling  # of equal metrics the more similar one
+
+
 def test_nothing_fits_a_budget_of_nothing() -> None:
     found = search(latency_us=0.0)
     assert found.chosen == found.int8

@@ -162,6 +162,7 @@ def test_labels_that_do_not_fit_are_found_before_the_search(folder: Path) -> Non
     [
         (("--data", "scored"), "also give labels"),
         (("--metric", "top5"), "--metric: also give labels"),
+        (("--by-metric",), "--by-metric: also give labels"),
         (("--data", "none", "--labels", "labels.csv"), "does not exist"),
         (("--labels", "labels.csv", "--metric", "top7"), "metric 'top7' is unknown"),
     ],
@@ -172,3 +173,11 @@ def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tupl
     result = CliRunner().invoke(app, command)
     assert result.exit_code != 0
     assert message in f"{result.output}{result.exception}"
+
+
+def test_the_metric_chooses_where_asked(folder: Path) -> None:
+    labelled = ("--labels", str(folder / "labels.csv"), "--data", str(folder / "scored"))
+    shown = rows(run(folder, *labelled, "--by-metric"))
+    assert 0 <= float(shown[CHOSEN][0]) <= 1
+    correct = 15 * float(shown[FLOAT][0])  # on half of 30
+    assert correct == pytest.approx(round(correct), abs=1e-2)
