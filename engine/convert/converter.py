@@ -38,6 +38,7 @@ from engine.convert.runner import Hooks, Item, Run
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.convert.unmeasured import mark_unmeasured
+from engine.facts.devices import on_bpu
 from engine.ir import (
     UNSIGNED,
     calibration_nodes,
@@ -51,7 +52,6 @@ from engine.ir import (
 from engine.parity import decided
 from engine.perf import Performance, estimate
 from engine.place import Placement, Refusal
-from engine.place.chains import on_bpu
 from engine.place.options import INT16
 from engine.simulate.tensors import describe, graph_inputs
 from engine.terms import EXTRAPOLATED, March, extrapolation

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
+from engine.graph import sole_reader
 from engine.ir import before_calibration
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Unbounded
@@ -99,7 +100,7 @@ class EqualRule(FloatRule):
         return (1 - index,) if (index := maximum_of(node)) is not None else ()
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        reader = _only_reader(node)
+        reader = sole_reader(node.outputs[0], once=True)
         is_cast = reader is not None and reader.op_type == "Cast"
         return None if is_cast and maximum_of(node) is not None else because(Code.COMPARISON)
 
@@ -153,8 +154,3 @@ def maximum_of(node: ir.Node) -> int | None:
             if source is before_calibration(given(node, 1 - index)):
                 return index
     return None
-
-
-def _only_reader(node: ir.Node) -> ir.Node | None:
-    readers = [usage.node for usage in node.outputs[0].uses()]
-    return readers[0] if len(readers) == 1 and not node.outputs[0].is_graph_output() else None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
-from engine.ir import MARK_FIXED, attribute, shape_of
+from engine.graph.scales import ScaleSource, set_scale_source
+from engine.ir import attribute, shape_of
 from engine.ops.core.base import MARK_QTYPE, FloatRule, Lowering
 from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import Code, Reason, because
@@ -55,10 +56,10 @@ class SoftmaxRule(FloatRule):
         parts = _Parts(node, x, axis)
         largest = parts.reduce("ReduceMax", "max", x, reduced, {MARK_QTYPE: "none"})
         shifted = parts.add("Sub", "sub", [x, largest], shape)
-        powers = parts.add("Exp", "exp", [shifted], shape, {MARK_FIXED: "1.0"})
+        powers = parts.add("Exp", "exp", [shifted], shape, fixed=1.0)
         total = parts.reduce("ReduceSum", "reducesum", powers, reduced)
-        inverse = parts.add("Reciprocal", "reciprocal", [total], reduced, {MARK_FIXED: "1.0"})
-        parts.add("Mul", "mul", [powers, inverse], shape, {} if wide else {MARK_FIXED: "1.0"}, result.name)
+        inverse = parts.add("Reciprocal", "reciprocal", [total], reduced, fixed=1.0)
+        parts.add("Mul", "mul", [powers, inverse], shape, output=result.name, fixed=None if wide else 1.0)
         return parts.nodes
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -95,8 +96,9 @@ class _Parts:
         marks: dict[str, str] | None = None,
         output: str | None = None,
         attributes: dict[str, Sequence[int]] | None = None,
+        fixed: float | None = None,
     ) -> ir.Value:
-        """Append a node; its output."""
+        """Append a node whose output has a ``fixed`` threshold or one from data; its output."""
         name = self._node.outputs[0].name
         value = ir.Value(name=output or f"{name}_{part}", type=self._type, shape=ir.Shape(shape))
         label = "reducemax" if part == "max" else part
@@ -108,6 +110,7 @@ class _Parts:
             name=f"{self._node.name}_{label}_FROM_QUANTIZED_SOFTMAX",
             metadata_props=marks or {},
         )
+        set_scale_source(node, ScaleSource(fixed=fixed))
         self.nodes.append(node)
         return value
 

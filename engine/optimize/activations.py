@@ -12,15 +12,9 @@ from types import MappingProxyType
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute
-from engine.optimize.base import (
-    RELATIVE_TOLERANCE,
-    NodePass,
-    collapse,
-    constant,
-    is_standard,
-    sole_consumer,
-)
+from engine.optimize.base import RELATIVE_TOLERANCE, NodePass, collapse, constant, is_standard
 from engine.optimize.contract import Condition, GraphPass
 
 
@@ -163,6 +157,6 @@ _CHANNELS_SWAPPED = (0, 3, 2, 1)
 def _only_read_by(value: ir.Value | None, reader: ir.Node, op_type: str) -> ir.Node | None:
     """The node of ``op_type`` that computes ``value``, where only ``reader`` reads it."""
     producer = None if value is None else value.producer()
-    if value is None or not is_standard(producer, op_type) or sole_consumer(value) is not reader:
+    if value is None or not is_standard(producer, op_type) or sole_reader(value, once=True) is not reader:
         return None
     return producer

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.graph import sole_reader
 from engine.ir import attribute
 from engine.optimize.base import (
     Array,
@@ -27,7 +28,6 @@ from engine.optimize.base import (
     make_node,
     padding_of,
     replace_constant,
-    sole_consumer,
     static_shape,
     substitute,
 )
@@ -116,7 +116,7 @@ class FoldAffineIntoPrevious(NodePass):
         producer = _behind_reshape(value) if through else last
         if last is None or producer is None or not is_standard(producer, *CONVOLUTIONS):
             return False
-        if sole_consumer(value) is not node:
+        if sole_reader(value, once=True) is not node:
             return False
         folded = _folded(producer, affine)
         if folded is None:
@@ -132,7 +132,7 @@ class FoldAffineIntoPrevious(NodePass):
     def remains(self, node: ir.Node) -> bool:
         """A BatchNormalization that alone reads a convolution of constant weight, if its numbers are finite."""
         value = node.inputs[0]
-        if node.op_type != "BatchNormalization" or value is None or sole_consumer(value) is not node:
+        if node.op_type != "BatchNormalization" or value is None or sole_reader(value, once=True) is not node:
             return False
         conv, found = value.producer(), affine_of(node)
         if conv is None or found is None or not is_standard(conv, *CONVOLUTIONS):
@@ -159,7 +159,7 @@ class FoldNormThroughConcat(NodePass):
     def _fold(self, node: ir.Node, *, take: bool) -> bool:
         found = affine_of(node)
         convolutions = [] if found is None else _joined_convolutions(found[0])
-        if found is None or not convolutions or sole_consumer(found[0]) is not node:
+        if found is None or not convolutions or sole_reader(found[0], once=True) is not node:
             return False
         ends = np.cumsum([(static_shape(conv.outputs[0]) or ())[1] for conv in convolutions])[:-1]
         fields = (np.split(array, ends) for array in (found[1].scale, found[1].shift, found[1].mean))
@@ -195,7 +195,7 @@ class FoldAffineIntoNext(GraphPass):
         """Fold ``node`` into the convolution that reads it."""
         found = affine_of(node)
         source = _before_reshapes(node.outputs[0])
-        following = sole_consumer(source)
+        following = sole_reader(source, once=True)
         if found is None or following is None or not is_standard(following, "Conv"):
             return False
         value, affine = found
@@ -384,7 +384,9 @@ def _joined_convolutions(value: ir.Value) -> list[ir.Node]:
     join, rank = value.producer(), len(static_shape(value) or ())
     if join is None or not is_standard(join, "Concat") or attribute(join, "axis") not in (1, 1 - rank):
         return []
-    found = [None if part is None or sole_consumer(part) is not join else part.producer() for part in join.inputs]
+    found = [
+        None if part is None or sole_reader(part, once=True) is not join else part.producer() for part in join.inputs
+    ]
     convolutions = [conv for conv in found if conv is not None and is_standard(conv, *CONVOLUTIONS)]
     known = all(static_shape(conv.outputs[0]) for conv in convolutions)
     return convolutions if known and len(convolutions) == len(found) else []
@@ -416,12 +418,12 @@ def _behind_reshape(value: ir.Value) -> ir.Node | None:
     before, after = static_shape(source), static_shape(value)
     if source is None or before is None or after is None or before[:2] != after[:2]:
         return None
-    return source.producer() if sole_consumer(source) is reshape else None
+    return source.producer() if sole_reader(source, once=True) is reshape else None
 
 
 def _before_reshapes(value: ir.Value) -> ir.Value:
     """What Reshapes that keep batch and channels apart make of ``value``, each the only reader of what it reads."""
-    while is_standard(reshape := sole_consumer(value), "Reshape") and reshape is not None:
+    while is_standard(reshape := sole_reader(value, once=True), "Reshape") and reshape is not None:
         before, after = static_shape(value), static_shape(reshape.outputs[0])
         if before is None or after is None or before[:2] != after[:2]:
             break

@@ -85,14 +85,6 @@ def is_standard(node: ir.Node | None, *op_types: str) -> bool:
     return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
 
 
-def sole_consumer(value: ir.Value) -> ir.Node | None:
-    """The only node that reads ``value``; ``None`` where there are several uses or it is a graph output."""
-    uses = value.uses()
-    if len(uses) != 1 or value.is_graph_output():
-        return None
-    return next(iter(uses))[0]
-
-
 def constant(value: ir.Value | None) -> Array | None:
     """The array of an initializer; ``None`` for everything else, also for an initializer that is a graph input."""
     if value is None or value.const_value is None or value.is_graph_input():

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from engine.graph import sole_reader
 from engine.ir import attribute
 from engine.optimize.base import (
     NodePass,
@@ -21,7 +22,6 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     padding_of,
-    sole_consumer,
     static_shape,
     substitute,
 )
@@ -184,7 +184,7 @@ class MergeReshapes(NodePass):
             return False
         if target is None or bool(np.any(target == 0)):
             return False
-        if sole_consumer(first.outputs[0]) is not node:
+        if sole_reader(first.outputs[0], once=True) is not node:
             return False
         first.replace_input_with(1, node.inputs[1])
         absorb_next(first, node)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute, mark
 from engine.march import GraphRules
 from engine.optimize.base import (
@@ -19,7 +20,6 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     replace_constant,
-    sole_consumer,
     static_shape,
     substitute,
 )
@@ -240,7 +240,7 @@ def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
 def _product_of(node: ir.Node) -> ir.Node | None:
     """The convolution that multiplies the last axis of what ``node`` computes, where nothing else reads it."""
     features = (static_shape(node.outputs[0]) or (0,))[-1]
-    reader = sole_consumer(node.outputs[0])
+    reader = sole_reader(node.outputs[0], once=True)
     while reader is not None and (
         is_standard(reader, "Reshape") or (is_standard(reader, "Transpose") and keeps_order(reader))
     ):
@@ -248,13 +248,13 @@ def _product_of(node: ir.Node) -> ir.Node | None:
             break
         if (static_shape(reader.outputs[0]) or (0,))[-1] != features:
             return None
-        reader = sole_consumer(reader.outputs[0])
-    return sole_consumer(reader.outputs[0]) if reader is not None and _is_input_of_product(reader) else None
+        reader = sole_reader(reader.outputs[0], once=True)
+    return sole_reader(reader.outputs[0], once=True) if reader is not None and _is_input_of_product(reader) else None
 
 
 def _is_input_of_product(node: ir.Node) -> bool:
     """Whether ``node`` makes the last axis the channels for the convolution of a product, its only reader."""
-    conv = sole_consumer(node.outputs[0]) if ints(node, "perm", ()) == _LAST_AXIS_FIRST else None
+    conv = sole_reader(node.outputs[0], once=True) if ints(node, "perm", ()) == _LAST_AXIS_FIRST else None
     return conv is not None and MARK_PRODUCT in conv.metadata_props
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute
 from engine.march import GraphRules
 from engine.optimize.base import (
@@ -16,7 +17,6 @@ from engine.optimize.base import (
     graph_of,
     is_standard,
     make_node,
-    sole_consumer,
     static_shape,
     substitute,
 )
@@ -114,7 +114,7 @@ class JoinAlongReshapedAxis(NodePass):
 
     def rewrite(self, node: ir.Node) -> bool:
         found = self._place(node)
-        reshape = sole_consumer(node.outputs[0])
+        reshape = sole_reader(node.outputs[0], once=True)
         if found is None or reshape is None:
             return False
         node.attributes["axis"] = ir.AttrInt64("axis", found)
@@ -128,7 +128,7 @@ class JoinAlongReshapedAxis(NodePass):
     @staticmethod
     def _place(node: ir.Node) -> int | None:
         """The axis that joins what ``node`` joins, where its ``Reshape`` puts it; ``None`` where there is none."""
-        reshape = sole_consumer(node.outputs[0])
+        reshape = sole_reader(node.outputs[0], once=True)
         shapes = {static_shape(value) for value in node.inputs}
         before, after = static_shape(node.outputs[0]), None if reshape is None else static_shape(reshape.outputs[0])
         shape = shapes.pop() if shapes else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import HORIZON_DOMAIN
-from engine.optimize.base import NodePass, ints, is_standard, make_node, sole_consumer, static_shape, substitute
+from engine.optimize.base import NodePass, ints, is_standard, make_node, static_shape, substitute
 
 
 class CollapseShuffle(NodePass):
@@ -86,6 +87,6 @@ def _producer(node: ir.Node, op_type: str) -> ir.Node | None:
     """The node of ``op_type`` whose output only ``node`` reads as its first input."""
     value = node.inputs[0]
     producer = value.producer() if value is not None else None
-    if value is None or not is_standard(producer, op_type) or sole_consumer(value) is not node:
+    if value is None or not is_standard(producer, op_type) or sole_reader(value, once=True) is not node:
         return None
     return producer

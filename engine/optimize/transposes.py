@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute
 from engine.optimize.base import (
     NodePass,
@@ -15,7 +16,6 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     replace_constant,
-    sole_consumer,
     static_shape,
     substitute,
 )
@@ -48,7 +48,7 @@ class TransposeToReshape(NodePass):
 
 def _beside_reshape(node: ir.Node) -> bool:
     before = None if node.inputs[0] is None else node.inputs[0].producer()
-    return is_standard(before, "Reshape") or is_standard(sole_consumer(node.outputs[0]), "Reshape")
+    return is_standard(before, "Reshape") or is_standard(sole_reader(node.outputs[0], once=True), "Reshape")
 
 
 def keeps_order(transpose: ir.Node) -> bool:
@@ -177,7 +177,11 @@ def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
     """The node of ``op_type`` whose output ``node`` alone reads, as its first input."""
     value = node.inputs[0]
     producer = None if value is None else value.producer()
-    return producer if value is not None and is_standard(producer, op_type) and sole_consumer(value) is node else None
+    return (
+        producer
+        if value is not None and is_standard(producer, op_type) and sole_reader(value, once=True) is node
+        else None
+    )
 
 
 class ShareMovements(GraphPass):

@@ -11,6 +11,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from engine.errors import hint
+from engine.facts.devices import on_bpu
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, calibration_of, mark
 from engine.march import load_march
 from engine.ops.average_pool import reaches_over
@@ -22,14 +23,14 @@ from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
 from engine.parity import BORDER_AVERAGE, HARD_SIGMOID, UNDEFINED_ENTRIES, decline, quirk, record
 from engine.place.calibration import insert_calibration
-from engine.place.chains import on_bpu
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.place.options import INT8, INT16, NodeTypes, Placement, PlacementOptions, Refusal
 from engine.place.widths import asked_for_int16, check_types, tensor_types
+from engine.rulebook.book import BOOK, Book
 from engine.terms import Compatibility
 
 
-def place(optimized: ir.Model, march: str, options: PlacementOptions | None = None) -> Placement:
+def place(optimized: ir.Model, march: str, options: PlacementOptions | None = None, book: Book = BOOK) -> Placement:
     """Decide BPU or CPU per node and insert the calibration nodes.
 
     Args:
@@ -37,6 +38,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
             it comes through :func:`decomposed`.
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
         options: requests of the configuration.
+        book: the rules that decide.
 
     Raises:
         ConfigError: unknown march, or int16 on a march without it.
@@ -46,12 +48,12 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     model = decomposed(optimized, march, options)
     unknown = _unknown_names(model, options)
     options = _for_parts(model, options)
-    refusals = [*mark_placement(model, rules, options), *_types_without_inputs(model, options)]
+    refusals = [*mark_placement(model, rules, options, book), *_types_without_inputs(model, options)]
     refusals += _outputs_in_float(model, options)
     _expand_on_cpu(model)
     types, more = tensor_types(model, rules, options)
     asked = asked_for_int16(model, rules, options)
-    insert_calibration(model, rules, types, options.output_type, asked)
+    insert_calibration(model, rules, types, options.output_type, asked, book)
     _mark_quirks(model, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.metadata_props[MARK_MARCH] = march

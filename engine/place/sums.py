@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.facts.chains import chains
+from engine.facts.devices import BPU
 from engine.ir import MARK_ON, QMAX, mark, shape_of
 from engine.march import March
 from engine.ops.add import runs_as_convolution
@@ -12,7 +14,6 @@ from engine.ops.core.float_nodes import given
 from engine.ops.core.unit_conv import UNIT_CONV
 from engine.optimize.affine import Affine, depthwise_convolution
 from engine.place.calibration import calibrate_weight
-from engine.place.chains import BPU, chains
 from engine.place.options import INT8
 
 

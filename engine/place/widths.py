@@ -7,11 +7,13 @@ from collections.abc import Sequence, Set
 import onnx_ir as ir
 
 from engine.errors import ConfigError
+from engine.facts.chains import chains, joins
+from engine.facts.devices import is_quantised, on_bpu
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
+from engine.graph import float_readers
 from engine.march import March
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
-from engine.place.chains import chains, float_readers, is_exact_sum, joins, on_bpu
-from engine.place.devices import refused_late
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 
 
@@ -93,7 +95,7 @@ def _stay_in_int32(
         readers = float_readers(result)
         if head is None or not head.stays_int32(chain[0]) or chain[-1].op_type == "Clip" or not readers:
             continue
-        if _is_moved_to_output(result) or any(on_bpu(reader) or refused_late(reader) for reader in readers):
+        if _is_moved_to_output(result) or any(is_quantised(reader) for reader in readers):
             continue
         reason = "only CPU nodes read its result, which stays int32"
         found += [Refusal(name, request, reason) for name, request in requests.pop(result, ())]
@@ -132,16 +134,7 @@ def _request_of(where: str) -> str:
 
 def _is_moved_to_output(value: ir.Value) -> bool:
     """Whether ``value``, or what movements make of it on either device, is an output of the network."""
-    pending, seen = [value], {value}
-    while pending:
-        moved = pending.pop()
-        if moved.is_graph_output():
-            return True
-        rules = [(reader, rule_for(reader)) for reader in float_readers(moved)]
-        found = {result for reader, rule in rules if rule is not None and rule.passive for result in reader.outputs}
-        pending += found - seen
-        seen |= found
-    return False
+    return any(moved.is_graph_output() for moved in moved_to(value, is_passive))
 
 
 def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[ir.Value]:
@@ -159,11 +152,11 @@ def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[
     for chain in found:
         result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
         readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
-        if head is None or last is None or any(on_bpu(reader) or refused_late(reader) for reader in readers):
+        if head is None or last is None or any(is_quantised(reader) for reader in readers):
             continue
-        if last.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT and _is_computed_with(_moved_from(result)):
+        if last.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT and _is_computed_with(moved_from(result, _moves)):
             continue
-        before = heads.get(_moved_from(result, whole=True))
+        before = heads.get(moved_from(result, _moves_all))
         is_sum = is_exact_sum(result) or (before is not None and before.int32_output)
         if chain[-1].op_type == "Clip":
             tails |= _clipped_alike(chain[-1])
@@ -172,35 +165,24 @@ def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[
     return tails
 
 
-def _moved_from(value: ir.Value, *, whole: bool = False) -> ir.Value:
-    """The tensor whose values the BPU moved to ``value``; ``value`` where that is computed.
+def _moves(node: ir.Node) -> bool:
+    """Whether ``node`` moves values on the BPU, or chooses among them."""
+    return on_bpu(node) and keeps_scale(node)
 
-    Args:
-        value: a tensor.
-        whole: look through no operator that chooses among values, as a maximum does.
-    """
-    while (node := value.producer()) is not None and on_bpu(node):
-        rule, source = rule_for(node), node.inputs[0]
-        if rule is None or source is None or rule.tie(node) is not Tie.OUTPUT_TAKES_INPUT:
-            break
-        if whole and not rule.moves_sums:
-            break
-        value = source
-    return value
+
+def _moves_all(node: ir.Node) -> bool:
+    """Whether ``node`` moves all values on the BPU: it does not choose among them, as a maximum does."""
+    rule = rule_for(node)
+    return _moves(node) and rule is not None and rule.moves_sums
 
 
 def _is_computed_with(value: ir.Value) -> bool:
     """Whether a quantised node reads ``value``, or what it is moved to, that does more than move it."""
-    pending, seen = [value], {value}
-    while pending:
-        for reader in float_readers(pending.pop()):
-            rule = rule_for(reader) if on_bpu(reader) or refused_late(reader) else None
-            if rule is not None and not rule.passive and rule.tie(reader) is not Tie.OUTPUT_TAKES_INPUT:
-                return True
-            if rule is not None:
-                pending += [result for result in reader.outputs if result not in seen]
-                seen.update(reader.outputs)
-    return False
+    return is_computed_with(value, _has_operator, lambda node: is_passive(node) or keeps_scale(node))
+
+
+def _has_operator(node: ir.Node) -> bool:
+    return is_quantised(node) and rule_for(node) is not None
 
 
 def _clipped_alike(clip: ir.Node) -> set[ir.Value]:

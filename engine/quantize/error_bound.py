@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ModelError
+from engine.facts.chains import chains
 from engine.ir import (
     HORIZON_DOMAIN,
     MARK_MARCH,
@@ -29,7 +30,6 @@ from engine.ops.core.bounds import BITS, Case, Float64, IntegerOperand, Unbounde
 from engine.ops.core.float_nodes import given
 from engine.ops.registry import operator, read_attributes
 from engine.place import mark_placement
-from engine.place.chains import chains
 from engine.place.sums import sums_as_convolutions
 
 

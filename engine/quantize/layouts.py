@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from engine.graph import sole_reader, used_once
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
 from engine.ops.core.float_nodes import TO_NHWC
 
@@ -77,7 +78,7 @@ def _merge_transposes(graph: ir.Graph, node: ir.Node) -> None:
 def _merge_reshapes(graph: ir.Graph, node: ir.Node) -> None:
     source = _input(node)
     first = source.producer()
-    if first is None or not _is(first, "Reshape") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
+    if first is None or not _is(first, "Reshape") or not used_once(source) or source.dtype == ir.DataType.FLOAT:
         return
     target = constant_of(node.inputs[1])
     if target is None or not target.all():  # a 0 would mean an axis of what the first reads
@@ -92,11 +93,11 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
         return
     if _is(producer, "Transpose"):
         _merge_transposes(graph, node)
-    elif _is(producer, "Reshape") and _alone(source) and _keeps_order(node):
+    elif _is(producer, "Reshape") and used_once(source) and _keeps_order(node):
         _as_reshape(graph, node)
-    elif _is(producer, "Reshape") and _alone(source):
+    elif _is(producer, "Reshape") and used_once(source):
         _cancel_around_reshape(graph, node, producer)
-    elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
+    elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and used_once(source):
         _cancel_around(graph, node, producer)
 
 
@@ -123,7 +124,7 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> 
     """
     source = _input(reshape)
     before = source.producer()
-    if before is None or not _is(before, "Transpose") or not _alone(source) or source.dtype == ir.DataType.FLOAT:
+    if before is None or not _is(before, "Transpose") or not used_once(source) or source.dtype == ir.DataType.FLOAT:
         return
     old, new = shape_of(source), shape_of(_input(node))
     if (_perm(before), _perm(node)) == (TO_NCHW, TO_NHWC) and old[:2] == new[:2]:
@@ -138,10 +139,10 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> 
 def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
     source = _input(node)
     producer = source.producer()
-    if producer is not None and _is(producer, "HzDequantize", HORIZON_DOMAIN) and _alone(source):
+    if producer is not None and _is(producer, "HzDequantize", HORIZON_DOMAIN) and used_once(source):
         _drop_before_dequantize(graph, producer)
         return
-    if producer is None or not _is(producer, "Transpose") or not _alone(source):
+    if producer is None or not _is(producer, "Transpose") or not used_once(source):
         return
     if _keeps_order(producer) and _cancels_into_reader(graph, producer, node):
         return
@@ -160,7 +161,7 @@ def _cancels_into_reader(graph: ir.Graph, transpose: ir.Node, reshape: ir.Node) 
     As before the last operand of the Concat in ``crnn_gru``.
     """
     result = reshape.outputs[0]
-    reader = next(iter(result.uses()))[0] if _alone(result) else None
+    reader = sole_reader(result, once=True)
     if shape_of(_input(transpose)) != shape_of(result) or not _is(reader, "Transpose") or reader is None:
         return False
     if not _keeps_order(reader):
@@ -182,7 +183,7 @@ def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
     """
     source = _input(dequantize)
     transpose = source.producer()
-    if transpose is None or not _is(transpose, "Transpose") or not _alone(source) or not _keeps_order(transpose):
+    if transpose is None or not _is(transpose, "Transpose") or not used_once(source) or not _keeps_order(transpose):
         return
     if shape_of(source)[0] > 1 and _perm(transpose) == TO_NCHW:
         dequantize.replace_input_with(0, _input(transpose))
@@ -249,10 +250,6 @@ def _input(node: ir.Node) -> ir.Value:
     return value
 
 
-def _alone(value: ir.Value) -> bool:
-    return len(list(value.uses())) == 1 and not value.is_graph_output()
-
-
 def _composed(first: Sequence[int], second: Sequence[int]) -> list[int]:
     return [first[axis] for axis in second]
 
@@ -270,7 +267,7 @@ def _bypass(graph: ir.Graph, node: ir.Node) -> None:
     """Let the readers of ``node`` read its input, which is called as the output where that is one of the graph's."""
     source, result = _input(node), node.outputs[0]
     name, is_output = result.name, result.is_graph_output()
-    if is_output and (source.producer() is None or not _alone(source)):
+    if is_output and (source.producer() is None or not used_once(source)):
         return
     result.replace_all_uses_with(source, replace_graph_outputs=True)
     graph.remove(node, safe=True)

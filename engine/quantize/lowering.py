@@ -11,6 +11,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
+from engine.facts.chains import chains
+from engine.facts.devices import on_bpu
 from engine.ir import (
     HORIZON_DOMAIN,
     MARK_MARCH,
@@ -29,7 +31,6 @@ from engine.ops.core.unit_conv import rescaling_name
 from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
-from engine.place.chains import chains, on_bpu
 from engine.place.sums import sums_as_convolutions
 from engine.quantize.inputs import data_format, pixel_input
 from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts

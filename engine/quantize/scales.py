@@ -7,6 +7,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from engine.errors import ModelError
+from engine.facts.devices import on_bpu, refused_late
 from engine.ir import (
     Calibration,
     before_calibration,
@@ -18,8 +19,6 @@ from engine.ir import (
 from engine.ops.core.base import Tie
 from engine.ops.core.float_nodes import given
 from engine.ops.registry import rule_for
-from engine.place.chains import on_bpu
-from engine.place.devices import refused_late
 
 
 def own_calibration(value: ir.Value) -> Calibration | None:

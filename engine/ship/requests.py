@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.facts.devices import on_bpu
 from engine.ops.core.reasons import Code, reason_of
-from engine.place.chains import on_bpu
 from engine.ship.shipment import Shipment
 
 _ASKED = (Code.ASKED_FOR, Code.PART_OF_ASKED_FOR)

@@ -32,12 +32,14 @@ from engine.convert.stages.calibrate import calibration_options
 from engine.debug.bisection.breaks import Break, broken_in_words, first_break
 from engine.errors import ConfigError
 from engine.evaluate.similarity import Evaluator, Similarity
+from engine.facts.chains import chains
+from engine.facts.devices import on_bpu
+from engine.graph import float_readers
 from engine.ir import CALIBRATION_OP
 from engine.march import load_march
 from engine.ops.foreign.composite import PREPROCESS
 from engine.perf import estimate
 from engine.place import NodeTypes, Placement, PlacementOptions
-from engine.place.chains import chains, float_readers, on_bpu
 from engine.place.options import INT16
 
 SIDES = ("input_type", "output_type")

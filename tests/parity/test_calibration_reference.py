@@ -32,10 +32,9 @@ from engine.calibrate.forward.compare import compare
 from engine.calibrate.methods.search import SEARCHES, Subject
 from engine.config import load_config
 from engine.convert import placement_options
+from engine.graph.scales import scale_source
 from engine.ir import (
     ACTIVATION_QUANT_ATTRS,
-    MARK_FIXED,
-    MARK_TIE,
     attribute,
     before_calibration,
     calibration_nodes,
@@ -263,8 +262,8 @@ def test_golden_thresholds_are_those_of_our_placement(reference_dir: Path) -> No
             tensor = str(node.inputs[0].name) if node.inputs[0] is not None else ""
             if tensor not in theirs or attribute(node, "quant_attrs") != ACTIVATION_QUANT_ATTRS:
                 continue
-            fixed = node.metadata_props.get(MARK_FIXED)
-            ours = maxima.get(node.metadata_props.get(MARK_TIE, tensor)) if fixed is None else float(fixed)
+            fixed = scale_source(node).fixed
+            ours = maxima.get(scale_source(node).of or tensor) if fixed is None else fixed
             found += 1
             if ours is not None and theirs[tensor][0] != pytest.approx(ours, rel=FLOAT32):
                 different.add(f"{name} {tensor}")

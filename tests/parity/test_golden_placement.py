@@ -9,7 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from engine.convert import placement_options
-from engine.ir import MARK_FIXED, MARK_TIE, calibration_nodes
+from engine.graph.scales import scale_source
+from engine.ir import calibration_nodes
 from engine.place import place
 from tests.parity.conversions import Conversion, conversions, without_calibration
 
@@ -59,11 +60,11 @@ def wrong_thresholds(placed: ir.Model, measured: Mapping[str, tuple[float, ...]]
     found = []
     for node in calibration_nodes(placed):
         name = "" if node.inputs[0] is None else str(node.inputs[0].name)
-        tie, fixed = node.metadata_props.get(MARK_TIE), node.metadata_props.get(MARK_FIXED)
+        tie, fixed = scale_source(node).of, scale_source(node).fixed
         if name not in measured:
             continue
         if tie is not None and measured.get(tie) != measured[name]:
             found.append(f"{name}: tied to {tie}, {measured.get(tie)} | {measured[name]}")
-        if fixed is not None and abs(float(fixed) - measured[name][0]) > FIXED_TOLERANCE:
+        if fixed is not None and abs(fixed - measured[name][0]) > FIXED_TOLERANCE:
             found.append(f"{name}: fixed at {fixed} | {measured[name]}")
     return found

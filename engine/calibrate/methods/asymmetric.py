@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
+from engine.graph.scales import scale_source
 from engine.ir import (
-    MARK_FIXED,
     MARK_ON,
-    MARK_TIE,
     attribute,
     before_calibration,
     calibration_nodes,
@@ -36,9 +36,9 @@ def unsigned_tensors(placed: ir.Model) -> frozenset[str]:
     """
     tied: dict[str, set[str]] = {}
     for node in calibration_nodes(placed):
-        root = node.metadata_props.get(MARK_TIE)
+        root = scale_source(node).of
         if root is not None:
-            tied.setdefault(str(root), set()).add(_name(node))
+            tied.setdefault(root, set()).add(_name(node))
     found: set[str] = set()
     for node in calibration_nodes(placed):
         pooled = [_name(after) for after in _pooled(node)]
@@ -52,7 +52,9 @@ def _name(calibration: ir.Node) -> str:
 
 
 def _can_be_unsigned(calibration: ir.Node) -> bool:
-    if {MARK_TIE, MARK_FIXED} & calibration.metadata_props.keys() or attribute(calibration, "qtype", SIGNED) != SIGNED:
+    source = scale_source(calibration)
+    own = source.of is None and source.fixed is None
+    if not own or attribute(calibration, "qtype", SIGNED) != SIGNED:
         return False
     before = _convolution_and_activation(calibration)
     if before is None or not all(map(_is_read_well, (calibration, *_pooled(calibration)))):
@@ -65,7 +67,7 @@ def _convolution_and_activation(calibration: ir.Node) -> tuple[ir.Node, ir.Node]
     """The nodes that give the tensor of ``calibration`` and nothing else, if they are such; a sum may stand between."""
     tensor = before_calibration(calibration.outputs[0])
     activation = tensor.producer()
-    if activation is None or not _is_non_negative(activation) or not _is_alone(tensor):
+    if activation is None or not _is_non_negative(activation) or sole_reader(tensor) is None:
         return None
     before = activation.inputs[0]
     convolution = _lone_convolution(before) or _summed_convolution(before)
@@ -75,13 +77,15 @@ def _convolution_and_activation(calibration: ir.Node) -> tuple[ir.Node, ir.Node]
 def _lone_convolution(value: ir.Value | None) -> ir.Node | None:
     """The convolution that gives ``value``, which nothing reads but one node."""
     producer = None if value is None else value.producer()
-    return producer if producer is not None and producer.op_type == "Conv" and _is_alone(value) else None
+    if value is None or producer is None or producer.op_type != "Conv":
+        return None
+    return None if sole_reader(value) is None else producer
 
 
 def _summed_convolution(value: ir.Value | None) -> ir.Node | None:
     """The convolution that gives an operand of the sum ``value``, which nothing reads but one node."""
     producer = None if value is None else value.producer()
-    if producer is None or producer.op_type != "Add" or not _is_alone(value):
+    if value is None or producer is None or producer.op_type != "Add" or sole_reader(value) is None:
         return None
     return next((found for operand in producer.inputs if (found := _lone_convolution(operand)) is not None), None)
 
@@ -111,8 +115,8 @@ def _takes_offset(user: ir.Node, value: ir.Value) -> bool:
             unpadded = attribute(user, "auto_pad", "NOTSET") in ("NOTSET", "VALID")
             return bool(attribute(user, "group", 1) == 1 and unpadded and user.inputs[0] is value)
         case "MaxPool":
-            after = user.outputs[0].consumers()
-            return _is_alone(user.outputs[0]) and is_calibration(after[0]) and not _pooled(after[0])
+            after = sole_reader(user.outputs[0])
+            return after is not None and is_calibration(after) and not _pooled(after)
         case "Add":
             return _other_operand(user, value) is not None
     return False
@@ -129,8 +133,3 @@ def _is_non_negative(node: ir.Node) -> bool:
         return node.op_type == "Relu"
     low = constant_of(node.inputs[1]) if len(node.inputs) > 1 else attribute(node, "min")
     return low is not None and float(np.asarray(low).reshape(())) == 0.0
-
-
-def _is_alone(value: ir.Value | None) -> bool:
-    """Whether one node reads ``value``, and nothing outside the graph."""
-    return value is not None and len(value.consumers()) == 1 and not value.is_graph_output()

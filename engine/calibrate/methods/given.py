@@ -13,9 +13,8 @@ from engine.calibrate.methods.channels import tensors_per_channel
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
+from engine.graph.scales import change_scale_source, scale_source
 from engine.ir import (
-    MARK_FIXED,
-    MARK_TIE,
     UNSIGNED,
     before_calibration,
     calibration_nodes,
@@ -46,9 +45,9 @@ def with_given(placed: ir.Model) -> ir.Model:
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
         weight = constant_of(node.inputs[0])
-        if MARK_FIXED in node.metadata_props:
+        if scale_source(node).fixed is not None:
             if weight is not None and values:
-                del node.metadata_props[MARK_FIXED]
+                change_scale_source(node, fixed=None)
                 set_thresholds(node, np.asarray([max(values)], np.float32))
             continue
         if not values:
@@ -61,7 +60,7 @@ def with_given(placed: ir.Model) -> ir.Model:
         if types.get(names.get(str(node.name), "")) == UNSIGNED and tensor.name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
         source = sources.get(str(node.name), tensor.name)
-        tied = MARK_TIE in node.metadata_props
+        tied = scale_source(node).of is not None
         if len(values) > 1 and source in apart and not tied and len(values) == shape_of(tensor)[1]:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
             set_thresholds(node, np.asarray(values, np.float32))

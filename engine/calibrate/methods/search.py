@@ -29,7 +29,8 @@ from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.sensitivity import mean_cosine, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
-from engine.ir import MARK_LARGEST, MARK_TIE, Calibration, calibration_nodes, read_calibration, to_bytes
+from engine.graph.scales import scale_source
+from engine.ir import Calibration, calibration_nodes, read_calibration, to_bytes
 from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
 from engine.terms import CalibrationType
 
@@ -407,7 +408,7 @@ class LayerwiseSearch(Search):
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
         thresholds = dict(subject.statistics.thresholds(base))
         nodes = calibration_nodes(subject.placed)
-        followers = {str(node.name) for node in nodes if {MARK_TIE, MARK_LARGEST} & node.metadata_props.keys()}
+        followers = {str(node.name) for node in nodes if scale_source(node).follows}
         sources = threshold_sources(subject.placed)
         for name, option in chosen.items():
             if name not in followers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -14,12 +13,8 @@ from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions
 from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.calibrate.statistics.statistics import Statistics
 from engine.errors import ModelError
+from engine.graph.scales import scale_source
 from engine.ir import (
-    MARK_FACTOR,
-    MARK_FIXED,
-    MARK_LARGEST,
-    MARK_TIE,
-    MARK_VALUES,
     QMAX,
     UNSIGNED,
     WEIGHT_QUANT_ATTRS,
@@ -52,7 +47,7 @@ def threshold_sources(placed: ir.Model) -> dict[str, str]:
     """The float tensor whose values give the threshold, as the optimised model names it.
 
     That of the tensor itself, or of the one that it is tied to; graph outputs under their own names. A margin
-    (``hz.factor``) is not in it, and a tensor with the largest threshold of several (``hz.largest``) stands for itself.
+    is not in it, and a tensor with the largest threshold of several stands for itself.
 
     Returns:
         By name of the activation ``HzCalibration``, in graph order, but for fixed thresholds.
@@ -150,7 +145,7 @@ def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequ
     sources, outputs = threshold_sources(calibrated), names_before_calibration(calibrated)
     for node in calibration_nodes(calibrated):
         source = sources.get(str(node.name))
-        if source is None or MARK_LARGEST in node.metadata_props:
+        if source is None or scale_source(node).largest is not None:
             continue
         tensor = statistics.tensors[source]
         equal = (each for each in candidates if _has(node, {source: tensor.thresholds(each)}, outputs))
@@ -201,11 +196,11 @@ def _as_float32(values: Sequence[float]) -> NDArray[np.float32]:
 
 
 def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs: Mapping[str, str]) -> Sequence[float]:
-    fixed = node.metadata_props.get(MARK_FIXED)
-    if fixed is not None:
+    source = scale_source(node)
+    if source.fixed is not None:
         own = before_calibration(node.outputs[0])
         is_constant = thresholds is not None and constant_of(own) is not None and str(own.name) in thresholds
-        return thresholds[str(own.name)] if thresholds is not None and is_constant else [float(fixed)]
+        return thresholds[str(own.name)] if thresholds is not None and is_constant else [source.fixed]
     if thresholds is None:
         return [FIXED_THRESHOLD]
     sources = _sources(node, outputs)
@@ -214,16 +209,15 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
         raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {lacking[0]!r}")
     found = [thresholds[each] if isinstance(each, str) else [each] for each in sources]
     # Operators that move values take one scale, and their results' channels may be others.
-    values = [max(map(max, found))] if {MARK_TIE, MARK_LARGEST} & node.metadata_props.keys() else found[0]
-    factor = float(node.metadata_props.get(MARK_FACTOR, 1.0))
-    return [value * factor for value in values]
+    values = [max(map(max, found))] if source.follows else found[0]
+    return [value * source.factor for value in values]
 
 
 def _sources(node: ir.Node, outputs: Mapping[str, str]) -> list[str | float]:
     """The float tensors whose values give the threshold of ``node``, and fixed thresholds beside them."""
-    joined = node.metadata_props.get(MARK_LARGEST)
+    joined = scale_source(node).largest
     if joined is not None:
-        return [outputs.get(each, each) if isinstance(each, str) else float(each) for each in json.loads(joined)]
+        return [outputs.get(each, each) if isinstance(each, str) else float(each) for each in joined]
     return [str(_source(node, outputs))]
 
 
@@ -271,13 +265,13 @@ def _scales(node: ir.Node, thresholds: NDArray[np.float32]) -> NDArray[np.float3
 
 def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
     """The float tensor whose values give the threshold of ``node``; ``None`` where it does not depend on data."""
-    if MARK_FIXED in node.metadata_props:
+    source = scale_source(node)
+    if source.fixed is not None:
         return None
     value = node.inputs[0]
     if value is None:
         raise ModelError(f"node {node.name!r}: HzCalibration has no input")
-    marked = node.metadata_props.get(MARK_VALUES) or node.metadata_props.get(MARK_TIE)
-    name = str(marked or before_calibration(value).name)
+    name = str(source.values or source.of or before_calibration(value).name)
     return outputs.get(name, name)
 
 

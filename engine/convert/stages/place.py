@@ -10,12 +10,12 @@ from engine.convert.refusals import refuse_cpu_operators, refuse_unknown_shapes
 from engine.convert.requests import placement_options
 from engine.convert.runner import Stage, Work
 from engine.errors import UnsupportedError
+from engine.facts.devices import on_bpu
 from engine.frontend.outputs import with_outputs
 from engine.ir import CALIBRATION_OP
 from engine.ops.core.reasons import reason_of, sentence_of
 from engine.ops.foreign.composite import PREPROCESS
 from engine.place import decomposed, place
-from engine.place.chains import on_bpu
 from engine.place.hints import hint_for
 
 

@@ -319,7 +319,7 @@ class FloatRule(ABC):
         """Nodes to put in the place of ``node`` where it runs on the BPU; ``None`` where it stays.
 
         ``wide``: whether its input is asked for in int16.
-        The last one computes the outputs of ``node``. Marks ``hz.qtype`` and ``hz.fixed`` on a new node give the type
+        The last one computes the outputs of ``node``. Marks ``hz.qtype`` and ``hz.scale`` on a new node give the type
         and threshold of its output; a type of ``none`` leaves the output without a calibration of its own.
         """
         return None

@@ -13,9 +13,9 @@ from onnx import helper
 from engine.config import Config, parse_config
 from engine.convert.requests import placement_options
 from engine.convert.stages.calibrate import calibration_options
+from engine.facts.devices import on_bpu
 from engine.ir import calibration_of
 from engine.place import NodeTypes, place
-from engine.place.chains import on_bpu
 from tests.engine.optimize.equivalence import build
 
 

@@ -8,7 +8,8 @@ import onnx_ir as ir
 import pytest
 
 from engine.errors import UnsupportedError
-from engine.ir import MARK_FIXED, constant_of
+from engine.graph.scales import scale_source
+from engine.ir import constant_of
 from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.reasons import Code
 from engine.ops.softmax import SoftmaxRule, softmax_axis
@@ -61,10 +62,10 @@ def test_the_six_nodes_their_names_and_marks() -> None:
         ["y_exp", "y_reciprocal"],
     ]
     assert [tuple(node.outputs[0].shape or ()) for node in nodes][:2] == [(1, 4, 1), (1, 4, 8)]
-    assert [node.metadata_props.get(MARK_FIXED) for node in nodes] == [None, None, "1.0", None, "1.0", "1.0"]
+    assert [scale_source(node).fixed for node in nodes] == [None, None, 1.0, None, 1.0, 1.0]
     assert [node.metadata_props.get(MARK_QTYPE) for node in nodes] == ["none", None, None, None, None, None]
     wide = SoftmaxRule().decompose(softmax(11, axis=2), wide=True)
-    assert [node.metadata_props.get(MARK_FIXED) for node in wide] == [None, None, "1.0", None, "1.0", None]
+    assert [scale_source(node).fixed for node in wide] == [None, None, 1.0, None, 1.0, None]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.graph import sole_reader
 from engine.optimize.base import (
     Padding,
     absorb_next,
@@ -22,7 +23,6 @@ from engine.optimize.base import (
     make_split,
     padding_of,
     replace_constant,
-    sole_consumer,
     static_shape,
     substitute,
     substitute_outputs,
@@ -78,9 +78,9 @@ def test_a_sole_consumer_reads_once_and_nothing_else_does() -> None:
         [node("Relu", "x", "r"), node("Abs", "r", "a"), node("Mul", "a a", "m"), node("Neg", "m", "y")], MAP, ["y", "m"]
     )
     relu, absolute, product, _ = model.graph
-    assert sole_consumer(relu.outputs[0]) is absolute
-    assert sole_consumer(absolute.outputs[0]) is None, "read twice by one node"
-    assert sole_consumer(product.outputs[0]) is None, "an output of the graph"
+    assert sole_reader(relu.outputs[0], once=True) is absolute
+    assert sole_reader(absolute.outputs[0], once=True) is None, "read twice by one node"
+    assert sole_reader(product.outputs[0], once=True) is None, "an output of the graph"
 
 
 def test_an_initializer_that_is_an_input_is_no_constant() -> None:

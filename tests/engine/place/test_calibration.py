@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.ir import MARK_FIXED, MARK_TIE
+from engine.graph.scales import scale_source
 from engine.march import load_march
 from engine.place import PlacementOptions, place
 from engine.place.calibration import insert_calibration
@@ -106,7 +106,7 @@ def test_what_the_cpu_computes_is_calibrated_behind_the_slices_that_read_it(marc
     found = calibrated(placement)
     assert {"a", "b"} <= found.keys()
     assert "n" not in found
-    assert [found[name].metadata_props.get(MARK_TIE) for name in "ab"] == [None, "a"]
+    assert [scale_source(found[name]).of for name in "ab"] == [None, "a"]
 
 
 def test_a_weight_of_two_convolutions_is_calibrated_once() -> None:
@@ -172,11 +172,11 @@ def test_an_output_that_is_moved_from_what_is_calibrated_is_not_calibrated_again
     assert "m_before" not in calibrated(placement)
 
 
-@pytest.mark.parametrize(("values", "threshold"), [([1.0, -2.5], "2.5"), ([0.0, 0.0], "1.0")])
-def test_the_threshold_of_a_constant_operand_is_its_largest_magnitude(values: list[float], threshold: str) -> None:
+@pytest.mark.parametrize(("values", "threshold"), [([1.0, -2.5], 2.5), ([0.0, 0.0], 1.0)])
+def test_the_threshold_of_a_constant_operand_is_its_largest_magnitude(values: list[float], threshold: float) -> None:
     array = np.resize(np.array(values, np.float32), (1, 1, 8, 8))
     nodes = calibrated(place(network([one("Mul", "c0", "k")], constants={"k": array}), "bayes-e"))
-    assert nodes["k"].metadata_props[MARK_FIXED] == threshold
+    assert scale_source(nodes["k"]).fixed == threshold
 
 
 def test_weights_are_int8_along_their_output_channels() -> None:

@@ -11,11 +11,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.calibrate import apply_thresholds
+from engine.facts.devices import refused_late
 from engine.ir import MARK_ON
 from engine.march import MARCHES, load_march
 from engine.ops.core.reasons import Code
 from engine.place import NodeTypes, Placement, PlacementOptions, place
-from engine.place.devices import late_reason, mark_placement, reason_for_cpu, refused_late, wanted_on_bpu
+from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.quantize import quantize
 from tests.engine.place.networks import SHAPE, calibrated, devices, marks, network, one, qtype
 
@@ -263,7 +264,6 @@ def test_what_is_refused_late_carries_that_reason() -> None:
     model = network([one("Reshape", "c0", "shape")], constants={"shape": np.array(SHAPE)})
     assert mark_placement(model, march) == []
     (node,) = (node for node in model.graph if node.name == "Middle")
-    assert late_reason(node, march) is not None
     assert refused_late(node)
     mark_placement(model, march, PlacementOptions(run_on_cpu=frozenset({"Middle"})))
     assert not refused_late(node)

@@ -13,7 +13,8 @@ from onnx import helper
 from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.forward.scaled import ScaledSession
 from engine.calibrate.methods.thresholds import apply_thresholds
-from engine.ir import MARK_FIXED, MARK_TIE, mark, shape_of
+from engine.graph.scales import change_scale_source
+from engine.ir import shape_of
 from engine.ops.foreign.custom_registry import op_implement_register
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
@@ -67,8 +68,8 @@ def test_unsigned_tensors(threads: int | None) -> None:
 def test_fixed_and_tied_thresholds() -> None:
     model = placed_residual()
     calibrations = {str(node.name): node for node in model.graph}
-    mark(calibrations["x_HzCalibration"], MARK_FIXED, "1")
-    mark(calibrations["c1_HzCalibration"], MARK_TIE, "c0")
+    change_scale_source(calibrations["x_HzCalibration"], fixed=1.0)
+    change_scale_source(calibrations["c1_HzCalibration"], of="c0")
     check(model, ("c0", "r0"))
 
 
@@ -78,7 +79,7 @@ def test_constants_that_are_tied_to_a_tensor(opset: int) -> None:
     model = graph([helper.make_node("Add", ["x", "k"], ["y"], name="add")], {"x": SHAPE}, ["y"], constant, opset)
     add_calibration(model, "x")
     node = add_calibration(model, "k", quant_attrs=next(iter(model.graph)).attributes["quant_attrs"].value)
-    mark(node, MARK_TIE, "x")
+    change_scale_source(node, of="x")
     check(model, ("x",))
 
 

@@ -18,7 +18,8 @@ from engine.config import parse_config
 from engine.convert import placement_options
 from engine.frontend.onnx import load_onnx
 from engine.frontend.prepared import given_thresholds
-from engine.ir import HORIZON_DOMAIN, MARK_FIXED, attribute, calibration_nodes, mark, read_calibration, save_model
+from engine.graph.scales import change_scale_source, scale_source
+from engine.ir import HORIZON_DOMAIN, attribute, calibration_nodes, read_calibration, save_model
 from engine.optimize import optimize
 from engine.place import NodeTypes, PlacementOptions, place
 from tests.engine.calibrate.models import add_calibration, graph, residual
@@ -202,7 +203,7 @@ def test_a_weight_takes_one_threshold_or_one_per_channel() -> None:
 def test_fixed_thresholds_stay() -> None:
     placed = with_marks({"r0": [7.0]})
     (node,) = (node for node in calibration_nodes(placed) if node.name == "r0_HzCalibration")
-    mark(node, MARK_FIXED, "1")
+    change_scale_source(node, fixed=1.0)
     assert thresholds(with_given(placed))["r0_HzCalibration"] == []
 
 
@@ -231,7 +232,7 @@ def test_a_constant_operand_takes_its_own_threshold_before_its_largest_magnitude
         {"w0": np.ones((4, 3, 1, 1), np.float32), "k": np.full((1, 4, 1, 1), 0.5, np.float32)},
     )
     placed = place(model, "bayes-e", PlacementOptions()).model
-    (constant,) = [node for node in calibration_nodes(placed) if MARK_FIXED in node.metadata_props]
+    (constant,) = [node for node in calibration_nodes(placed) if scale_source(node).fixed is not None]
     name = str(constant.inputs[0].name) if constant.inputs[0] is not None else ""
     placed.metadata_props["hz.given_thresholds"] = json.dumps({name: [0.125], "x": [1.0]})
     assert thresholds(with_given(placed))[str(constant.name)] == [0.125]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -26,14 +26,10 @@ from engine.calibrate.methods.thresholds import (
 )
 from engine.calibrate.statistics.statistics import TensorStatistics
 from engine.errors import ModelError, UnsupportedError
+from engine.graph.scales import change_scale_source
 from engine.ir import (
-    MARK_FACTOR,
-    MARK_FIXED,
-    MARK_LARGEST,
-    MARK_TIE,
     calibration_nodes,
     constant_of,
-    mark,
     read_calibration,
     to_bytes,
 )
@@ -87,8 +83,8 @@ def test_scale_divides_by_the_largest_magnitude(qtype: str, largest: int) -> Non
 def test_ties_and_fixed_thresholds() -> None:
     model = placed()
     nodes = by_name(model)
-    mark(nodes["r0"], MARK_TIE, "a")
-    mark(nodes["g"], MARK_FIXED, "5.49897")
+    change_scale_source(nodes["r0"], of="a")
+    change_scale_source(nodes["g"], fixed=5.49897)
     tensors = calibration_tensors(model)
     assert tensors == ("x", "c0", "a")
     statistics = collect(residual(), tensors, DATA)
@@ -102,7 +98,7 @@ def test_ties_and_fixed_thresholds() -> None:
 
 def test_a_tie_may_name_a_tensor_without_a_node() -> None:
     model = residual()
-    mark(add_calibration(model, "c0"), MARK_TIE, "r0")
+    change_scale_source(add_calibration(model, "c0"), of="r0")
     assert calibration_tensors(model) == ("r0",)
     found = read_calibration(by_name(apply_thresholds(model, {"r0": [2.0]}))["c0"])
     assert found.thresholds.tolist() == [2.0]
@@ -120,7 +116,7 @@ def test_missing_statistics_are_an_error() -> None:
 @pytest.mark.parametrize("kind", ["skip", "load"])
 def test_methods_without_data_give_one(kind: str) -> None:
     model = placed()
-    mark(by_name(model)["g"], MARK_FIXED, "0.5")
+    change_scale_source(by_name(model)["g"], fixed=0.5)
     calibrated = calibrate(model, collect(residual(), [], DATA), CalibrationOptions(calibration_type=kind))
     for name, node in by_name(calibrated).items():
         if not name.startswith("w"):
@@ -158,7 +154,7 @@ def test_thresholds_per_channel_carry_their_axis() -> None:
 def test_what_is_tied_to_a_tensor_with_thresholds_per_channel_has_one_the_largest() -> None:
     """A Split of a convolution's channels gives tensors of other channels (graph 243 of seed 2311)."""
     model = placed()
-    mark(by_name(model)["r0"], MARK_TIE, "c0")
+    change_scale_source(by_name(model)["r0"], of="c0")
     options = CalibrationOptions(per_channel=True)
     statistics = collect(residual(), calibration_tensors(model), DATA, StatisticsOptions.covering([options]))
     nodes = by_name(calibrate(model, statistics, options))
@@ -224,20 +220,20 @@ def test_scales_are_those_that_are_written() -> None:
 @pytest.mark.parametrize(("fixed", "expected"), [(1.5, 3.0), (4.0, 4.0)])
 def test_the_largest_of_several_tensors_and_fixed_thresholds(fixed: float, expected: float) -> None:
     model = placed()
-    mark(by_name(model)["g"], MARK_LARGEST, json.dumps(["c0", "r0", fixed]))
-    mark(by_name(model)["a"], MARK_FACTOR, "1.2")
+    change_scale_source(by_name(model)["g"], largest=("c0", "r0", fixed))
+    change_scale_source(by_name(model)["a"], factor=1.2)
     found = apply_thresholds(model, {"x": (1.0,), "c0": (2.0,), "r0": (3.0,), "a": (5.0,), "g": (9.0,)})
     assert read_calibration(by_name(found)["g"]).thresholds.tolist() == [expected]
     assert read_calibration(by_name(found)["a"]).thresholds.tolist() == [6.0]
 
 
-@pytest.mark.parametrize(("key", "value", "noted"), [(MARK_FACTOR, "1.2", True), (MARK_LARGEST, '["a"]', False)])
+@pytest.mark.parametrize(("changes", "noted"), [({"factor": 1.2}, True), ({"largest": ("a",)}, False)])
 def test_a_quirk_is_noted_through_a_margin_but_not_on_what_joins(
-    monkeypatch: pytest.MonkeyPatch, key: str, value: str, noted: bool
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], noted: bool
 ) -> None:
     monkeypatch.setattr(TensorStatistics, "quirk", lambda *_: KL_STEPS)
     model, statistics = residual(), collect(residual(), ["a"], DATA)
-    mark(add_calibration(model, "a"), key, value)
+    change_scale_source(add_calibration(model, "a"), **changes)
     calibrated = apply_thresholds(model, statistics.thresholds(CalibrationOptions()))
     record_quirks(calibrated, statistics, [CalibrationOptions()])
     (node,) = calibration_nodes(calibrated)

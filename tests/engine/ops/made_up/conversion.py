@@ -13,9 +13,9 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.compile.tiles import tiled_model
+from engine.facts.devices import on_bpu
 from engine.ops.core.reasons import sentence_of
 from engine.perf import estimate
-from engine.place.chains import on_bpu
 from engine.quantize.error_bound import node_error_bounds
 from engine.simulate import Session
 from engine.simulate.assemble import assemble

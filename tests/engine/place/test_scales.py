@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,9 +11,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import calibration_tensors
-from engine.ir import MARK_FACTOR, MARK_FIXED, MARK_LARGEST, MARK_TIE, MARK_VALUES, calibration_nodes
+from engine.graph.scales import scale_source
+from engine.ir import calibration_nodes
+from engine.march import load_march
 from engine.place import NodeTypes, PlacementOptions, place
-from engine.place.ties import SOFTMAX_MARGIN, mark_thresholds
+from engine.place.scales import mark_scales
+from engine.rulebook.scale import SOFTMAX_MARGIN
 from tests.engine.place.networks import calibrated, network, one
 
 CHANNELS, SIZE = 4, 8
@@ -66,7 +68,7 @@ def ties(
     )
     placed = place(ir.from_proto(proto), march).model
     return {
-        str(found.inputs[0].name): found.metadata_props.get(MARK_TIE)
+        str(found.inputs[0].name): scale_source(found).of
         for found in calibration_nodes(placed)
         if "axis" not in found.attributes and found.inputs[0] is not None
     }
@@ -158,20 +160,20 @@ def test_operators_that_cannot_rescale_tie_thresholds(
     op_type: str, attributes: dict[str, object], tied: str, to: str
 ) -> None:
     nodes = calibrated(place(network([one(op_type, "c0", **attributes)]), "bayes-e", PlacementOptions()))
-    assert nodes[tied].metadata_props.get(MARK_TIE) == to
-    assert MARK_TIE not in nodes[to].metadata_props
+    assert scale_source(nodes[tied]).of == to
+    assert scale_source(nodes[to]).of is None
 
 
 def test_sigmoid_has_fixed_thresholds() -> None:
     nodes = calibrated(place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions()))
-    assert float(nodes["c0"].metadata_props[MARK_FIXED]) == pytest.approx(5.498970)
-    assert float(nodes["m"].metadata_props[MARK_FIXED]) == pytest.approx(0.995926)
+    assert scale_source(nodes["c0"]).fixed == pytest.approx(5.498970)
+    assert scale_source(nodes["m"]).fixed == pytest.approx(0.995926)
 
 
 def test_marks_are_set_anew_the_same() -> None:
     placed = place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions()).model
     before = {node.name: dict(node.metadata_props) for node in calibration_nodes(placed)}
-    mark_thresholds(placed)
+    mark_scales(placed, load_march("bayes-e"))
     assert {node.name: dict(node.metadata_props) for node in calibration_nodes(placed)} == before
 
 
@@ -179,15 +181,15 @@ def test_a_fixed_threshold_reaches_what_only_moves_its_tensor() -> None:
     """The pool's output follows the Sigmoid's, whose range is fixed."""
     sigmoid = helper.make_node("Sigmoid", ["c0"], ["s"], name="S")
     nodes = calibrated(place(network([sigmoid, one("MaxPool", "s", kernel_shape=[1, 1])]), "bayes-e"))
-    assert nodes["m"].metadata_props[MARK_TIE] == "s"
-    assert nodes["m"].metadata_props[MARK_FIXED] == nodes["s"].metadata_props[MARK_FIXED]
+    assert scale_source(nodes["m"]).of == "s"
+    assert scale_source(nodes["m"]).fixed == scale_source(nodes["s"]).fixed
 
 
 def test_an_input_that_others_read_too_is_not_fixed() -> None:
     sigmoid = helper.make_node("Sigmoid", ["c0"], ["s"], name="S")
     nodes = calibrated(place(network([sigmoid, one("Mul", "c0", "s")]), "bayes-e"))
-    assert MARK_FIXED not in nodes["c0"].metadata_props
-    assert MARK_FIXED in nodes["s"].metadata_props
+    assert scale_source(nodes["c0"]).fixed is None
+    assert scale_source(nodes["s"]).fixed is not None
 
 
 def test_a_reshape_that_goes_to_the_cpu_late_takes_the_threshold_of_its_input() -> None:
@@ -239,9 +241,9 @@ def test_the_values_of_a_threshold_are_those_of_the_last_form_that_movement_give
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)]), strict_mode=True
     )
     placed = place(ir.from_proto(proto), "bayes-e").model
-    found = {str(item.inputs[0].name): item.metadata_props for item in calibration_nodes(placed) if item.inputs[0]}
-    assert found["a"].get(MARK_VALUES) == moved
-    assert found["r"].get(MARK_TIE) == "a"
+    found = {str(item.inputs[0].name): scale_source(item) for item in calibration_nodes(placed) if item.inputs[0]}
+    assert found["a"].values == moved
+    assert found["r"].of == "a"
     assert (moved or "a") in calibration_tensors(placed)
 
 
@@ -277,7 +279,7 @@ def test_operands_of_an_int16_concat_keep_their_thresholds_where_int16_is_asked_
     options = PlacementOptions(node_info={"A": wide, "B": wide} if asked else {"Middle": wide})
     found = calibrated(place(network(nodes), "bayes-e", options))
     assert {str(found[name].attributes["qtype"].as_string()) for name in ("a", "b", "joined")} == {"int16"}
-    assert [found[name].metadata_props.get(MARK_TIE) for name in ("a", "b")] == [None if asked else "joined"] * 2
+    assert [scale_source(found[name]).of for name in ("a", "b")] == [None if asked else "joined"] * 2
 
 
 def test_an_int16_output_that_joins_takes_the_largest_threshold_of_its_operands() -> None:
@@ -288,8 +290,8 @@ def test_an_int16_output_that_joins_takes_the_largest_threshold_of_its_operands(
         helper.make_node("Concat", ["a", "b"], ["m"], name="Middle", axis=2),
     ]
     found = calibrated(place(network(nodes, tail=False), "bayes-e", PlacementOptions(output_type="int16")))
-    assert json.loads(found["m_before"].metadata_props[MARK_LARGEST]) == ["a", 0.9999847412109375]
-    assert [name for name in ("a", "b") if MARK_TIE in found[name].metadata_props] == []
+    assert list(scale_source(found["m_before"]).largest or ()) == ["a", 0.9999847412109375]
+    assert [name for name in ("a", "b") if scale_source(found[name]).of is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -314,14 +316,14 @@ def test_an_int16_output_that_joins_what_the_cpu_computes_takes_the_threshold_th
     options = PlacementOptions(output_type="int16", node_info={"T": NodeTypes(on="CPU")})
     found = calibrated(place(network(nodes, tail=False, constants=constants), "bayes-e", options))
     assert "t" not in found
-    assert json.loads(found["m_before"].metadata_props[MARK_LARGEST])[0] == "moved"
+    assert (scale_source(found["m_before"]).largest or ("",))[0] == "moved"
 
 
-@pytest.mark.parametrize(("reader", "factor"), [("Softmax", repr(SOFTMAX_MARGIN)), ("Neg", None)])
-def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, factor: str | None) -> None:
+@pytest.mark.parametrize(("reader", "factor"), [("Softmax", SOFTMAX_MARGIN), ("Neg", 1.0)])
+def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, factor: float) -> None:
     nodes = [helper.make_node("Tanh", ["c0"], ["a"], name="A"), one(reader, "a")]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
-    assert found["a"].metadata_props.get(MARK_FACTOR) == factor
+    assert scale_source(found["a"]).factor == factor
 
 
 def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too() -> None:
@@ -332,8 +334,8 @@ def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too(
         one("Softmax", "j"),
     ]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
-    assert [found[name].metadata_props.get(MARK_TIE) for name in "abj"] == ["j", "j", None]
-    assert [found[name].metadata_props.get(MARK_FACTOR) for name in "abj"] == [repr(SOFTMAX_MARGIN)] * 3
+    assert [scale_source(found[name]).of for name in "abj"] == ["j", "j", None]
+    assert [scale_source(found[name]).factor for name in "abj"] == [SOFTMAX_MARGIN] * 3
 
 
 def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:
@@ -343,7 +345,7 @@ def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:
         helper.make_node("Softmax", ["b"], ["m"], name="Middle", axis=1),
     ]
     found = calibrated(place(network(nodes, tail=False, constants={"flat": np.array([1, 256])}), "bayes-e"))
-    assert [name for name, item in found.items() if MARK_FACTOR in item.metadata_props] == []
+    assert [name for name, item in found.items() if scale_source(item).factor != 1.0] == []
 
 
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
@@ -357,4 +359,4 @@ def test_a_comparison_as_numbers_has_the_threshold_127_on_both_devices(march: st
         one("Mul", "s", "k"),
     ]
     found = calibrated(place(network(nodes, tail=False), march))
-    assert float(found["k"].metadata_props[MARK_FIXED]) == 127.0
+    assert scale_source(found["k"]).fixed == 127.0

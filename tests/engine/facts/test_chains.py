@@ -8,10 +8,13 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import apply_thresholds
+from engine.facts.chains import chain_of, chains, joins
+from engine.facts.devices import BPU
+from engine.facts.moves import is_exact_sum
+from engine.graph import float_readers, sole_reader
 from engine.ir import MARK_ON
 from engine.march import load_march
 from engine.place import PlacementOptions, place
-from engine.place.chains import BPU, chain_of, chains, float_readers, is_exact_sum, joins, only_reader
 from engine.quantize import quantize
 from tests.engine.place.networks import calibrated, network, one
 
@@ -74,10 +77,10 @@ def test_readers_are_seen_through_calibrations_and_an_output_has_no_only_one() -
     nodes = {node.name: node for node in placed.graph}
     raw = nodes["Conv_0"].outputs[0]
     assert [reader.name for reader in float_readers(raw)] == ["Middle"]
-    assert only_reader(raw) is nodes["c0_HzCalibration"]
+    assert sole_reader(raw) is nodes["c0_HzCalibration"]
     last = nodes["Conv_9"].outputs[0]
     ir.node("Relu", [last])
-    assert only_reader(last) is None, "it is an output of the graph besides"
+    assert sole_reader(last) is None, "it is an output of the graph besides"
 
 
 def test_two_operands_join() -> None:

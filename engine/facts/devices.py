@@ -1,0 +1,24 @@
+"""The device of a node, as its marks say it."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.ir import MARK_LATE, MARK_ON
+
+CPU, BPU = "CPU", "BPU"
+
+
+def on_bpu(node: ir.Node) -> bool:
+    """Whether ``node`` is marked to run on the BPU."""
+    return node.metadata_props.get(MARK_ON) == BPU
+
+
+def refused_late(node: ir.Node) -> bool:
+    """Whether ``node`` runs on the CPU though its inputs are quantised for the BPU."""
+    return MARK_LATE in node.metadata_props and not on_bpu(node)
+
+
+def is_quantised(node: ir.Node) -> bool:
+    """Whether the inputs of ``node`` are quantised: it runs on the BPU, or has left it late."""
+    return on_bpu(node) or refused_late(node)

@@ -1,0 +1,104 @@
+"""All rules by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from engine.errors import ConfigError
+from engine.rulebook import calibrated, device, scale
+from engine.rulebook.rule import ALL, BAYES, BERNOULLI, Rule, Table
+
+
+@dataclass(frozen=True)
+class Book:
+    """All tables, in the order in which they decide.
+
+    Attributes:
+        devices: the steps that place nodes.
+        inputs: which tensors that are read are calibrated.
+        results: which tensors that are given are.
+        before_scales: where a calibration is left out before scales are known.
+        after_scales: where it is left out afterwards.
+        scales: the steps that demand scales.
+        values: on which values a threshold is measured.
+        margins: what a threshold is multiplied by.
+    """
+
+    devices: tuple[device.Step, ...] = device.STEPS
+    inputs: Table[calibrated.Input, calibrated.Calibrate] = calibrated.INPUTS
+    results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
+    before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
+    after_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.AFTER_SCALES
+    scales: tuple[scale.Step, ...] = scale.STEPS
+    values: Table[scale.Measured, str] = scale.VALUES
+    margins: Table[scale.Measured, float] = scale.MARGINS
+
+    @property
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """The tables alone."""
+        return (
+            *(step.table for step in self.devices),
+            self.inputs,
+            self.results,
+            self.before_scales,
+            self.after_scales,
+            *(step.table for step in self.scales),
+            self.values,
+            self.margins,
+        )
+
+    def without(self, *ids: str) -> Book:
+        """The book that lacks some rules."""
+        return Book(
+            tuple(replace(step, table=step.table.without(*ids)) for step in self.devices),
+            self.inputs.without(*ids),
+            self.results.without(*ids),
+            self.before_scales.without(*ids),
+            self.after_scales.without(*ids),
+            tuple(replace(step, table=step.table.without(*ids)) for step in self.scales),
+            self.values.without(*ids),
+            self.margins.without(*ids),
+        )
+
+
+BOOK = Book()
+"""The rules that conversions follow."""
+
+RULES: Mapping[str, Rule[Any, Any]] = MappingProxyType(
+    {rule.id: rule for rule in (*(rule for table in BOOK.tables for rule in table), scale.CONSTANT)}
+)
+"""Every rule by its id."""
+
+_CHIPS = {ALL: "all", BERNOULLI: "bernoulli2", BAYES: "bayes, bayes-e and nash"}
+
+
+def find_rule(name: str) -> Rule[Any, Any]:
+    """The rule of that id.
+
+    Raises:
+        ConfigError: there is none; the message says which are near it.
+    """
+    from engine.config.values import hint
+
+    if name not in RULES:
+        raise ConfigError(f"there is no rule {name!r}{hint(name, RULES)}; ptqlab rules lists them")
+    return RULES[name]
+
+
+def chips_of(rule: Rule[Any, Any]) -> str:
+    """The architectures that ``rule`` holds for, in words."""
+    return _CHIPS.get(rule.chips, ", ".join(sorted(rule.chips)))
+
+
+def decision_of(rule: Rule[Any, Any]) -> str:
+    """What ``rule`` decides, in words."""
+    then = rule.then
+    if isinstance(then, device.Place):
+        return f"runs on {then.on.value}" if then.on is not device.On.UNCHANGED else "stays where it is"
+    if isinstance(then, calibrated.Calibrate):
+        return then.value
+    demand = getattr(then, "__doc__", None) if callable(then) else None
+    return demand.strip().removesuffix(".") if demand else str(then)

@@ -1,0 +1,296 @@
+"""Which tensors are calibrated, and so quantised: what the BPU reads, what it gives, and where that is left out again.
+
+Source: reference/calibration.md 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import onnx_ir as ir
+
+from engine.facts.devices import is_quantised, on_bpu, refused_late
+from engine.facts.moves import is_exact_sum, keeps_scale
+from engine.graph import float_readers
+from engine.ir import before_calibration, is_calibration
+from engine.march import March as Chip
+from engine.ops.core.base import MARK_QTYPE
+from engine.ops.core.float_nodes import given, is_relu
+from engine.ops.registry import rule_for
+from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
+
+INT8, INT16 = "int8", "int16"
+
+
+class Calibrate(Enum):
+    """Whether a tensor is calibrated."""
+
+    YES = "is calibrated"
+    WIDE = "is calibrated, in int16"
+    NO = "is not calibrated"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that a node on the BPU, or one that leaves it late, reads.
+
+    Attributes:
+        value: the tensor.
+        types: of the tensors that are not int8 by default.
+    """
+
+    value: ir.Value
+    types: Mapping[ir.Value, str] = field(default_factory=dict)
+
+    @property
+    def decided(self) -> str | None:
+        """Type that a decomposition gave to it."""
+        producer = self.value.producer()
+        return None if producer is None else producer.metadata_props.get(MARK_QTYPE)
+
+
+INPUTS: Table[Input, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.part",
+            "Between some parts of an operator that runs as several there is no calibration: the maximum of a Softmax.",
+            Pattern("is given by a part that is decided to have none", lambda site: site.decided == "none"),
+            Calibrate.NO,
+            over=("calibrated.exact-sum",),
+        ),
+        Rule(
+            "calibrated.exact-sum",
+            "An int32 sum of one scale that is only moved until it is float is not calibrated, unless a type is asked "
+            "for it.",
+            Pattern(
+                "is an int32 sum that is only moved, and has no type",
+                lambda site: site.value not in site.types and is_exact_sum(site.value),
+            ),
+            Calibrate.NO,
+            over=("calibrated.input",),
+        ),
+        Rule(
+            "calibrated.input",
+            "What a node on the BPU reads, or one that leaves it late, is calibrated.",
+            Pattern("is any", lambda site: True),
+            Calibrate.YES,
+        ),
+    ],
+)
+"""What is read."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a chain on the BPU gives.
+
+    Attributes:
+        chain: its nodes.
+        chip: the BPU.
+        types: of the tensors that are not int8 by default.
+        output_type: what is asked of all outputs of the network.
+    """
+
+    chain: Sequence[ir.Node]
+    chip: Chip
+    types: Mapping[ir.Value, str] = field(default_factory=dict)
+    output_type: str | None = None
+
+    @property
+    def value(self) -> ir.Value:
+        """The tensor."""
+        return self.chain[-1].outputs[0]
+
+    @property
+    def requested(self) -> str | None:
+        """The type that is asked for: ``types`` has the outputs that were granted int16, refused ones are int8."""
+        asked = INT8 if self.output_type is not None and self.value.is_graph_output() else None
+        return self.types.get(self.value, asked)
+
+
+def _is_calibrated(site: Result) -> bool:
+    return any(is_calibration(usage.node) for usage in site.value.uses())
+
+
+def _is_no_float(site: Result) -> bool:
+    return site.value.type is not None and site.value.dtype != ir.DataType.FLOAT
+
+
+def _moves_calibrated(site: Result) -> bool:
+    """Whether the last node moves what the BPU computes and is calibrated.
+
+    No output of a recorded network that is moved so is calibrated again: 11 in ``detr``, ``efficientnet``, ``sknet``,
+    ``vit_timm`` and ``yolov8_nhwc``, all int16. What the CPU computes has the calibration behind the movements.
+    """
+    node = site.chain[-1]
+    if not keeps_scale(node) or not is_calibration(given(node, 0).producer()):
+        return False
+    before: ir.Node | None = node
+    while before is not None and on_bpu(before) and keeps_scale(before):
+        before = before_calibration(given(before, 0)).producer()
+    return before is None or on_bpu(before)
+
+
+def _stays_int32(site: Result) -> bool:
+    head = rule_for(site.chain[0])
+    return head is not None and head.stays_int32(site.chain[0])
+
+
+NOT_TO_BE = (
+    Pattern("is calibrated for its readers", _is_calibrated)
+    | Pattern("is no float", _is_no_float)
+    | Pattern("is moved from what the BPU computes and is calibrated", _moves_calibrated)
+)
+HAS_RELU = Pattern("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
+
+RESULTS: Table[Result, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.already",
+            "What is calibrated for its readers, is no float, or is moved from what is calibrated needs none.",
+            NOT_TO_BE,
+            Calibrate.NO,
+            over=("calibrated.requested", "calibrated.clipped", "calibrated.clipped-wide"),
+        ),
+        Rule(
+            "calibrated.requested",
+            "A result of which a type is asked is calibrated.",
+            Pattern("has a type that is asked for", lambda site: site.requested is not None),
+            Calibrate.YES,
+            over=("calibrated.clipped", "calibrated.clipped-wide"),
+        ),
+        Rule(
+            "calibrated.clipped-wide",
+            "A Clip at the end is an int16 convolution where the BPU has int16.",
+            Pattern("ends in a Clip", lambda site: site.chain[-1].op_type == "Clip"),
+            Calibrate.WIDE,
+            BAYES,
+            over=("calibrated.sum-at-end", "calibrated.accumulator", "calibrated.moved"),
+        ),
+        Rule(
+            "calibrated.clipped",
+            "A Clip at the end is int8 where the BPU has no int16.",
+            Pattern("ends in a Clip", lambda site: site.chain[-1].op_type == "Clip"),
+            Calibrate.YES,
+            BERNOULLI,
+            over=("calibrated.sum-at-end", "calibrated.accumulator-without-relu", "calibrated.moved"),
+        ),
+        Rule(
+            "calibrated.sum-at-end",
+            "An int32 sum of one scale at the end has the scale of its accumulator.",
+            Pattern("is an int32 sum that is only moved", lambda site: is_exact_sum(site.value)),
+            Calibrate.NO,
+            over=("calibrated.accumulator", "calibrated.accumulator-without-relu"),
+        ),
+        Rule(
+            "calibrated.accumulator",
+            "The int32 result of a convolution at the end is not calibrated.",
+            Pattern("stays in int32", _stays_int32),
+            Calibrate.NO,
+            BAYES,
+            over=("calibrated.moved",),
+        ),
+        Rule(
+            "calibrated.accumulator-without-relu",
+            "The int32 result of a convolution at the end is not calibrated, unless a Relu is one with it.",
+            Pattern("stays in int32", _stays_int32) & ~HAS_RELU,
+            Calibrate.NO,
+            BERNOULLI,
+            over=("calibrated.moved",),
+        ),
+        Rule(
+            "calibrated.moved",
+            "What is moved at the end has the scale of what it is moved from.",
+            Pattern("is moved, or chosen among values", lambda site: keeps_scale(site.chain[-1])),
+            Calibrate.NO,
+            over=("calibrated.result",),
+        ),
+        Rule(
+            "calibrated.result",
+            "What a chain of the BPU gives is calibrated.",
+            Pattern("is any", lambda site: True),
+            Calibrate.YES,
+        ),
+    ],
+)
+"""What is given and nobody on the BPU reads."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A tensor that is calibrated so far.
+
+    Attributes:
+        producer: what gives it.
+        readers: who reads its calibrated form.
+    """
+
+    producer: ir.Node
+    readers: Sequence[ir.Node]
+
+
+LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
+"""Movements in front of which a calibration may be left out."""
+
+
+def _is_beside_what_is_only_moved(site: Calibrated) -> bool:
+    split = site.producer
+    if split.op_type != "Split" or not is_calibration(given(split, 0).producer()):
+        return False
+    readers = [float_readers(value) for value in split.outputs]
+    return any(each and all(node.op_type in LEFT_OUT_BEFORE for node in each) for each in readers)
+
+
+ONLY_MOVED = Pattern[Calibrated](
+    "only movements read", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
+)
+BESIDE_MOVED: Rule[Calibrated, Calibrate] = Rule(
+    "calibrated.split-to-be-moved",
+    "No result of a Split is calibrated where only movements read one of them: queries, keys and values.",
+    Pattern("is given by a calibrated Split one result of which only movements read", _is_beside_what_is_only_moved),
+    Calibrate.NO,
+)
+
+BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.floats-to-be-moved",
+            "What the CPU computes and only movements on the BPU read is quantised as the first calibrated tensor "
+            "behind them.",
+            ONLY_MOVED
+            & Pattern(
+                "is computed by the CPU for the BPU",
+                lambda site: (
+                    not on_bpu(site.producer) and not refused_late(site.producer) and all(map(on_bpu, site.readers))
+                ),
+            ),
+            Calibrate.NO,
+            over=(BESIDE_MOVED.id,),
+        ),
+        BESIDE_MOVED,
+    ],
+)
+"""Where a calibration is left out before scales are known."""
+
+AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.between-movements",
+            "No tensor between movements is calibrated, of 440 in 12 networks: it has the scale of what is moved. "
+            "Before a Split, a MaxPool or a Concat all are.",
+            ONLY_MOVED
+            & Pattern("is moved already", lambda site: keeps_scale(site.producer))
+            & Pattern("only what is quantised reads", lambda site: all(map(is_quantised, site.readers))),
+            Calibrate.NO,
+            over=(BESIDE_MOVED.id,),
+        ),
+        BESIDE_MOVED,
+    ],
+)
+"""Where it is left out once scales are known."""

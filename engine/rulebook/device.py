@@ -1,0 +1,532 @@
+"""BPU or CPU for every node: the rules, in the steps in which the original takes them (reference/operators.md).
+
+It first looks at every node alone, then at what was asked, then at what is one with a node on the CPU, then at the ends
+of the network, and last at what it finds only after it has calibrated: such a node leaves the BPU late, so that its
+inputs are quantised all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from enum import Enum
+from string import Formatter
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.facts.devices import on_bpu
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive
+from engine.graph import float_readers, sole_reader
+from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, shape_of
+from engine.march import March as Chip
+from engine.ops.add import runs_as_convolution
+from engine.ops.core.base import FloatRule
+from engine.ops.core.float_nodes import is_relu
+from engine.ops.core.reasons import SENTENCES, Code, Reason, because
+from engine.ops.foreign.custom import is_custom
+from engine.ops.registry import rule_for
+from engine.rulebook.patterns import gives_rank, of_node, op, read_by
+from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
+from engine.terms import measured_march
+
+
+class On(Enum):
+    """Where a node runs."""
+
+    BPU = "the BPU"
+    LATE = "the CPU, and its inputs are quantised all the same"
+    CPU = "the CPU"
+    UNCHANGED = "where it is"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node, and what the rules may know of the network around it.
+
+    Attributes:
+        node: the node.
+        chip: its BPU.
+        on_bpu: names of the nodes that are asked for on the BPU.
+        on_cpu: names of the nodes that are asked for on the CPU.
+        typed: whether a type is asked of all outputs of the network.
+        before: the node in front of each in a chain, where there is one.
+        heads: the first node of the chain that gives a tensor.
+    """
+
+    node: ir.Node
+    chip: Chip
+    on_bpu: Set[str] = frozenset()
+    on_cpu: Set[str] = frozenset()
+    typed: bool = False
+    before: Mapping[ir.Node, ir.Node] = field(default_factory=dict)
+    heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
+
+    @property
+    def operator(self) -> FloatRule | None:
+        """How the operator runs on the BPU."""
+        return rule_for(self.node)
+
+    @property
+    def asked(self) -> bool:
+        """Whether the node is asked for on the BPU."""
+        return str(self.node.name) in self.on_bpu
+
+    @property
+    def whole(self) -> ir.Node | None:
+        """The node of which this one would be a part."""
+        value = self.node.inputs[0] if self.node.inputs else None
+        return self.before.get(self.node) or (None if value is None else value.producer())
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node runs, and why where that is the CPU.
+
+    Attributes:
+        on: where.
+        code: why.
+        stated: gives the reason, where the operator states it.
+    """
+
+    on: On
+    code: Code | None = None
+    stated: Callable[[Site], Reason | None] | None = None
+
+    def reason(self, site: Site) -> Reason | None:
+        """The reason that ``site`` carries; None for the BPU."""
+        if self.stated is not None:
+            return self.stated(site)
+        if self.code is None:
+            return None
+        known = {"march": site.chip.name, "op_type": site.node.op_type}
+        if site.whole is not None:
+            known["node"] = str(site.whole.name)
+        fields = [name for _, name, _, _ in Formatter().parse(SENTENCES[self.code]) if name]
+        return because(self.code, **{name: known[name] for name in fields})
+
+
+def _cpu(code: Code) -> Place:
+    return Place(On.CPU, code)
+
+
+def _late(code: Code) -> Place:
+    return Place(On.LATE, code)
+
+
+LACKING = (
+    "MatMul",
+    "GlobalAveragePool",
+    "ReduceMean",
+    "ReduceSum",
+    "ReduceMax",
+    "Transpose",
+    "GatherElements",
+    "Tile",
+    "Expand",
+    "Softmax",
+    "TopK",
+    "Equal",
+    "Cast",
+)
+"""Operators that bernoulli2 does not have and the others do."""
+LATE = ("Gather", "Max", "Reshape", "Sub")
+"""Operators that bernoulli2 does not have and whose inputs it quantises all the same."""
+ARITHMETIC_OF_RANK_3 = ("Add", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", "Reshape", "Sub")
+"""Operators whose inputs bernoulli2 quantises where they give tensors of rank 3."""
+
+
+def _site(says: str, holds: Callable[[Site], bool]) -> Pattern[Site]:
+    return Pattern(says, holds)
+
+
+def _refusal(site: Site) -> Reason | None:
+    return None if site.operator is None else site.operator.refusal(site.node, site.chip)
+
+
+def _late_refusal(site: Site) -> Reason | None:
+    return None if site.operator is None else site.operator.late_refusal(site.node, site.chip)
+
+
+def _orders_pixels(node: ir.Node) -> bool:
+    image = None if node.op_type != "Transpose" or node.inputs[0] is None else node.inputs[0].producer()
+    is_image = image is not None and image.op_type == "HzPreprocess" and attribute(image, "data_format") == "NHWC"
+    return is_image and tuple(attribute(node, "perm", ())) == (0, 3, 1, 2)
+
+
+def _is_no_float(site: Site) -> bool:
+    positions = () if site.operator is None else site.operator.index_outputs
+    numbers = [value for index, value in enumerate(site.node.outputs) if index not in positions]
+    return any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers)
+
+
+def _has_undefined_constant(site: Site) -> bool:
+    node, rule = site.node, site.operator
+    values = [] if rule is None else [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
+    arrays = [constant_of(before_calibration(value)) for value in values if value is not None]
+    return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
+
+
+PIXELS_IN_ORDER = of_node("gives the pixels of an NHWC image the order NCHW", _orders_pixels)
+MEAN_OF_NORMALISATION = op("ReduceMean") & read_by("Sub", "HzRsqrt")
+OF_RANK_3 = op(*ARITHMETIC_OF_RANK_3) & gives_rank(3)
+ON_REQUEST = _site(
+    "has an operator that must be asked for and is not",
+    lambda site: site.operator is not None and site.operator.on_request and not site.asked,
+)
+
+OPERATORS: Table[Site, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.custom",
+            "An operator of the user's own is computed by Python code on the CPU.",
+            of_node("is an operator of the user's own", is_custom),
+            _cpu(Code.CUSTOM),
+            over=("device.no-operator", "device.lacking"),
+        ),
+        Rule(
+            "device.no-operator",
+            "What no BPU has an operator for runs on the CPU.",
+            _site("no BPU has an operator for", lambda site: site.operator is None),
+            _cpu(Code.NO_OPERATOR),
+            over=("device.lacking",),
+        ),
+        Rule(
+            "device.lacking",
+            "bernoulli2 computes products of matrices, means, sums and maxima over axes, and moves by Transpose, Tile "
+            "and Expand, on the CPU; a mean of a normalisation leaves the BPU late, and a Transpose that orders the "
+            "pixels of an image moves nothing.",
+            op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION,
+            _cpu(Code.NO_OPERATOR),
+            BERNOULLI,
+            over=("device.rank-4-only",),
+        ),
+        Rule(
+            "device.rank-4-only",
+            "bernoulli2 computes tensors of rank 4 alone.",
+            _site("gives a tensor of another rank than 4", lambda site: not _gives_maps(site.node)) & ~OF_RANK_3,
+            _cpu(Code.RANK_4_ONLY),
+            BERNOULLI,
+            over=("device.scalar",),
+        ),
+        Rule(
+            "device.scalar",
+            "A tensor without dimensions is not computed on the BPU.",
+            of_node("gives a tensor without dimensions", lambda node: any(shape_of(v) == () for v in node.outputs)),
+            _cpu(Code.SCALAR),
+            over=("device.not-float",),
+        ),
+        Rule(
+            "device.not-float",
+            "Numbers of other types than float32 are not quantised.",
+            _site("gives numbers of another type than float32", _is_no_float),
+            _cpu(Code.NOT_FLOAT),
+            over=("device.request-refused",),
+        ),
+        Rule(
+            "device.request-refused",
+            "What would have to be asked for on the BPU is not advised where it would be refused there.",
+            ON_REQUEST & _site("would be refused on the BPU", lambda site: _late_refusal(site) is not None),
+            Place(On.CPU, stated=_late_refusal),
+            over=("device.on-request",),
+        ),
+        Rule(
+            "device.on-request",
+            "A Softmax runs on the BPU only where the configuration asks for it.",
+            ON_REQUEST,
+            _cpu(Code.ON_REQUEST),
+            over=("device.undefined-constant",),
+        ),
+        Rule(
+            "device.undefined-constant",
+            "A constant that is infinite or undefined has no threshold.",
+            _site("a constant that would be quantised is not finite", _has_undefined_constant),
+            _cpu(Code.UNDEFINED_CONSTANT),
+            over=("device.refused",),
+        ),
+        Rule(
+            "device.refused",
+            "An operator runs on the CPU where its sizes, ranks or attributes are beyond what the BPU has.",
+            _site("the operator of the BPU refuses", lambda site: _refusal(site) is not None),
+            Place(On.CPU, stated=_refusal),
+            over=("device.mean-of-normalisation", "device.late-operator"),
+        ),
+        Rule(
+            "device.mean-of-normalisation",
+            "A mean that a difference or a reciprocal root reads is quantised, then computed on the CPU.",
+            MEAN_OF_NORMALISATION,
+            _late(Code.NO_OPERATOR),
+            BERNOULLI,
+            over=("device.of-rank-3",),
+        ),
+        Rule(
+            "device.late-operator",
+            "bernoulli2 quantises what Gather, Max, Reshape and Sub read, then computes them on the CPU.",
+            op(*LATE),
+            _late(Code.NO_OPERATOR),
+            BERNOULLI,
+            over=("device.of-rank-3",),
+        ),
+        Rule(
+            "device.of-rank-3",
+            "Arithmetic of tensors of rank 3 is quantised, then computed on the CPU.",
+            OF_RANK_3,
+            _late(Code.RANK_4_ONLY),
+            BERNOULLI,
+            over=("device.refused-late",),
+        ),
+        Rule(
+            "device.refused-late",
+            "Modes of a Resize or Pad, the axis of a Softmax, what is gathered of rank 5 and, on bernoulli2, constants "
+            "of products and sums are refused only after their inputs have been quantised.",
+            _site("the operator of the BPU refuses late", lambda site: _late_refusal(site) is not None),
+            Place(On.LATE, stated=_late_refusal),
+            over=("device.bpu",),
+        ),
+        Rule(
+            "device.bpu",
+            "What nothing keeps from it runs on the BPU.",
+            _site("is any", lambda site: True),
+            Place(On.BPU),
+        ),
+    ],
+)
+"""What the BPU has: every node is looked at alone."""
+
+
+def _gives_maps(node: ir.Node) -> bool:
+    return all(len(shape_of(value)) == 4 for value in node.outputs)
+
+
+REQUESTS: Table[Site, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.asked-for",
+            "The configuration sends a node to the CPU.",
+            _site("is asked for on the CPU", lambda site: str(site.node.name) in site.on_cpu),
+            _cpu(Code.ASKED_FOR),
+            over=("device.part-of-asked-for",),
+        ),
+        Rule(
+            "device.part-of-asked-for",
+            "The Relu that would be one with a node which is asked for on the CPU goes with it.",
+            _site(
+                "is the activation behind a node that is asked for on the CPU",
+                lambda site: (
+                    is_relu(site.node)
+                    and not site.asked
+                    and site.node in site.before
+                    and str(site.before[site.node].name) in site.on_cpu
+                ),
+            ),
+            _cpu(Code.PART_OF_ASKED_FOR),
+        ),
+    ],
+)
+"""What was asked for."""
+
+
+def _behind_cpu(site: Site) -> bool:
+    """Whether the CPU computes the first input."""
+    value = site.node.inputs[0] if site.node.inputs else None
+    head = None if value is None else value.producer()
+    return head is not None and not on_bpu(head)
+
+
+def _is_only_activation(site: Site) -> bool:
+    """Whether ``site`` is the activation of a convolution that nothing else reads."""
+    value = site.node.inputs[0] if site.node.inputs else None
+    head = None if value is None else value.producer()
+    return (
+        value is not None
+        and head is not None
+        and is_relu(site.node)
+        and not site.asked
+        and sole_reader(value) is site.node
+        and head.op_type in ("Conv", "ConvTranspose")
+    )
+
+
+def _is_of_division(site: Site) -> bool:
+    reader = None if site.node.op_type != "Reciprocal" or site.asked else sole_reader(site.node.outputs[0])
+    return reader is not None and reader.op_type == "Mul" and not on_bpu(reader)
+
+
+BEHIND_CPU = _site("the CPU computes the input of", _behind_cpu)
+
+WHOLES: Table[Site, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.activation-of-cpu-convolution",
+            "The activation that alone reads a convolution on the CPU runs there too.",
+            BEHIND_CPU & _site("is the only reader of a convolution, and its activation", _is_only_activation),
+            _cpu(Code.PART_OF_CPU_NODE),
+        ),
+        Rule(
+            "device.cast-of-cpu-comparison",
+            "The cast of a comparison on the CPU runs there too.",
+            BEHIND_CPU & op("Cast"),
+            _cpu(Code.PART_OF_CPU_NODE),
+        ),
+        Rule(
+            "device.division",
+            "A reciprocal that only a product on the CPU reads runs there too: the original decides on their Div.",
+            _site("is a Reciprocal that only a product on the CPU reads", _is_of_division),
+            _cpu(Code.DIVISION),
+        ),
+    ],
+)
+"""What is one with a node on the CPU, from the inputs of the network on."""
+
+
+def _readers(node: ir.Node) -> list[ir.Node]:
+    return [reader for value in node.outputs for reader in float_readers(value)]
+
+
+NOT_READ_BY_BPU = of_node("no BPU node reads", lambda node: not any(map(on_bpu, _readers(node))))
+
+
+def _is_asked_tail(site: Site) -> bool:
+    return site.asked or (site.typed and site.node.outputs[0].is_graph_output())
+
+
+def _moves_tail_sum(site: Site) -> bool:
+    """Whether an int32 sum of one scale is moved, which is made float behind it as well."""
+    value = site.node.inputs[0]
+    passes = site.operator is not None and site.operator.moves_sums
+    return passes and value is not None and is_exact_sum(before_calibration(value))
+
+
+def _moves_accumulator(node: ir.Node, site: Site) -> bool:
+    """Whether ``node`` moves, directly or behind others, what could stay in int32 or float."""
+    rule = rule_for(node)
+    for index in () if rule is None else rule.activations(node):
+        value = node.inputs[index]
+        head = None if value is None else site.heads.get(before_calibration(value))
+        source = None if head is None else rule_for(head)
+        if value is not None and source is not None and is_computed_with(value, _stays, is_passive):
+            continue
+        if (
+            head is None
+            or source is None
+            or MARK_LATE in head.metadata_props
+            or source.stays_int32(head)
+            or (head.op_type == "Mul" and measured_march(site.chip.name) in BERNOULLI)
+            or (source.passive and _moves_accumulator(head, site))
+        ):
+            return True
+    return False
+
+
+def _stays(node: ir.Node) -> bool:
+    """Whether ``node`` runs on the BPU to the end; the states of ``crnn_gru_b`` are moved by what leaves it late."""
+    return on_bpu(node) and rule_for(node) is not None and MARK_LATE not in node.metadata_props
+
+
+def _follows_convolution(node: ir.Node) -> bool:
+    """Whether ``node`` reads a convolution, or a sum that one may have absorbed."""
+    value = node.inputs[0]
+    producer = None if value is None else before_calibration(value).producer()
+    rule = None if producer is None else rule_for(producer)
+    return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.stays_int32(producer)))
+
+
+PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
+
+TAILS: Table[Site, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.moved-sum",
+            "An int32 sum of one scale is moved on the BPU and made float behind it; not on bernoulli2.",
+            PASSIVE_TAIL & _site("moves an int32 sum of one scale", _moves_tail_sum),
+            Place(On.UNCHANGED),
+            BAYES,
+            over=("device.passive-tail",),
+        ),
+        Rule(
+            "device.passive-tail",
+            "What moves the last results of the BPU runs on the CPU where these could stay in int32 or float.",
+            PASSIVE_TAIL
+            & ~_site("is asked for, or an output of a type that is asked for", _is_asked_tail)
+            & _site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),
+            _cpu(Code.PASSIVE_TAIL),
+            over=("device.activation-tail",),
+        ),
+        Rule(
+            "device.activation-tail",
+            "bernoulli2 does not apply a Relu to an int32 result, unless several nodes read it.",
+            NOT_READ_BY_BPU
+            & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n))
+            & of_node("at most one node reads", lambda node: len(_readers(node)) <= 1),
+            _cpu(Code.ACTIVATION_TAIL),
+            BERNOULLI,
+        ),
+    ],
+)
+"""The ends, from the outputs of the network on: what would cost the last results their precision."""
+
+
+def _sums_alone(site: Site) -> bool:
+    """Whether a sum is computed by no convolution and read by one node; one that several CPU nodes read stays."""
+    return (
+        site.node.op_type == "Add" and len(_readers(site.node)) == 1 and not runs_as_convolution(site.node, site.chip)
+    )
+
+
+NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
+
+PRODUCTS: Table[Site, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.product-tail",
+            "bernoulli2 computes no product that no BPU node reads; it finds that last, so its inputs are quantised.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("Mul"),
+            _late(Code.PRODUCT_TAIL),
+            BERNOULLI,
+        ),
+        Rule(
+            "device.sum-tail",
+            "bernoulli2 computes no sum by an operator of its own that only one node, on the CPU, reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & _site("is a sum that no convolution computes, for one reader", _sums_alone),
+            _late(Code.PRODUCT_TAIL),
+            BERNOULLI,
+        ),
+    ],
+)
+"""Products and sums at the ends, from the outputs on, once what is refused late has left the BPU."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One look at the network.
+
+    Attributes:
+        says: what is looked for.
+        table: the rules.
+        backwards: whether from the outputs on.
+        everywhere: whether also at nodes that are not on the BPU.
+        chains: whether the rules look at chains.
+        settled: whether what is refused late has left the BPU before.
+    """
+
+    says: str
+    table: Table[Site, Place]
+    backwards: bool = False
+    everywhere: bool = False
+    chains: bool = False
+    settled: bool = False
+
+
+STEPS = (
+    Step("what the BPU has", OPERATORS, everywhere=True),
+    Step("what was asked for", REQUESTS, everywhere=True, chains=True),
+    Step("what is one with a node on the CPU", WHOLES),
+    Step("the ends of the network", TAILS, backwards=True, chains=True),
+    Step("products and sums at the ends", PRODUCTS, backwards=True, settled=True),
+)
+"""In order; what is refused late leaves the BPU before the last."""

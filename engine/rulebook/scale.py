@@ -1,0 +1,395 @@
+"""Which tensors have one scale: rules that emit constraints, solved by :mod:`engine.rulebook.solve`.
+
+An operator that only moves values cannot rescale them, so what it reads and writes has one threshold: that of the
+tensor at the head of such a chain. A Concat takes the operands that nothing computes with at its output's threshold
+and requantises the others. All 20 recorded patterns of operands and readers show it: an operand that a convolution or
+a sum reads too keeps its own (`input.20` of GhostNet, `input.68` of YOLO11), so do all outputs of a Split one of
+which is computed with (``min_c2f``); through Reshape, Transpose and Resize the Concat reaches back to the tensor that
+was moved (the heads of YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides
+(the necks of YOLOv5 to YOLO11). What a Resize or Pad reads follows its output in the same way: 61 operands in 12
+networks do, 21 in four that something computes with keep their own (the necks of db_text, fpn_retina_gn and fpn_ssd,
+the Pads of blazeface). A Reshape or Pad that goes to the CPU late is tied as if it stayed (`input.244` of yolo11_b, the
+reflecting Pads of style), Gathers are in another way (swin). The result of a Relu that no convolution absorbs has its
+input's threshold (golden conversions ``i16_conv1``, ``i16_res``).
+
+The files of the original tell a threshold that was taken over from one of the tensor's own: its attributes are in
+another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from engine.facts.devices import on_bpu, refused_late
+from engine.graph.scales import scale_source
+from engine.ir import attribute, before_calibration, constant_of, is_calibration
+from engine.ops.core.base import FloatRule, Tie
+from engine.ops.registry import rule_for
+from engine.rulebook.rule import Pattern, Rule, Table
+from engine.rulebook.solve import Constraint, Fixed, How, Largest, ScaleOf
+
+TIED_ON_CPU = ("Pad", "Reshape")
+"""What has the scale of what it moves although it goes to the CPU late."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node, and what the rules may know of the network around it.
+
+    Attributes:
+        node: the node.
+        calibrations: the ``HzCalibration`` of every calibrated tensor, by its name.
+        asked: names of the tensors of which int16 is asked.
+        gathered: what the first Gather that left the BPU late makes of a tensor.
+    """
+
+    node: ir.Node
+    calibrations: Mapping[str, ir.Node] = field(default_factory=dict)
+    asked: Collection[str] = ()
+    gathered: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def operator(self) -> FloatRule | None:
+        """How the operator runs on the BPU."""
+        return rule_for(self.node)
+
+    @property
+    def source(self) -> str:
+        """Name of the first input."""
+        return tensor_name(self.node.inputs[0])
+
+    @property
+    def result(self) -> str:
+        """Name of the first output."""
+        return str(self.node.outputs[0].name)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Names of the inputs that are quantised."""
+        return () if self.operator is None else activations(self.node, self.operator)
+
+
+Demand = Callable[[Site], Iterator[Constraint]]
+"""What a rule demands of the tensors of a node."""
+
+
+def tensor_name(value: ir.Value | None) -> str:
+    """Name of the float tensor that ``value`` stands for; empty for none."""
+    return "" if value is None else str(before_calibration(value).name)
+
+
+def activations(node: ir.Node, rule: FloatRule) -> tuple[str, ...]:
+    """Names of the tensors that ``node`` quantises."""
+    return tuple(tensor_name(node.inputs[index]) for index in rule.activations(node))
+
+
+def is_placed(node: ir.Node) -> bool:
+    """Whether ``node`` runs on the BPU, or is tied as if it did."""
+    stays = on_bpu(node) or (node.op_type in TIED_ON_CPU and refused_late(node))
+    return stays and not is_calibration(node) and rule_for(node) is not None
+
+
+def _ties(tie: Tie, says: str) -> Pattern[Site]:
+    def holds(site: Site) -> bool:
+        return is_placed(site.node) and site.operator is not None and site.operator.tie(site.node) is tie
+
+    return Pattern(says, holds)
+
+
+def _every_result_takes_the_source(site: Site) -> Iterator[Constraint]:
+    """Every result takes the scale of the input."""
+    return (ScaleOf(str(value.name), site.operands[0], How.TAKES) for value in site.node.outputs)
+
+
+def _source_takes_the_result(site: Site) -> Iterator[Constraint]:
+    """The input takes the scale of the result, unless it takes another."""
+    yield ScaleOf(site.operands[0], site.result, How.IF_FREE)
+
+
+def _source_follows_the_result(site: Site) -> Iterator[Constraint]:
+    """What the input has the scale of takes that of the result, unless something computes with it."""
+    yield ScaleOf(site.operands[0], site.result, How.WITH_HEAD)
+
+
+def _operands_follow(site: Site) -> Iterator[Constraint]:
+    """What operands have the scale of takes that of the result, unless something computes with it."""
+    return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands)
+
+
+def _unasked_operands_follow(site: Site) -> Iterator[Constraint]:
+    """So do the operands of which int16 is not asked."""
+    return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands if name not in site.asked)
+
+
+def _largest_of_operands(site: Site) -> Iterator[Constraint]:
+    """The threshold is the largest of those of the operands."""
+    yield Largest(site.result, site.operands)
+
+
+def _first_gathered_leads(site: Site) -> Iterator[Constraint]:
+    """What the input has the scale of takes that of the result."""
+    yield ScaleOf(site.source, site.result, How.LEADS)
+
+
+def _later_gathered_follow(site: Site) -> Iterator[Constraint]:
+    """The result takes the scale of what the first one gives."""
+    yield ScaleOf(site.result, site.gathered[site.source], How.TAKES)
+
+
+def _result_takes_the_source(site: Site) -> Iterator[Constraint]:
+    """The result takes the scale of the input, unless it takes another."""
+    yield ScaleOf(site.result, site.source, How.IF_FREE)
+
+
+def _fixed(site: Site) -> Iterator[Constraint]:
+    """Thresholds of what the operator reads alone, and of what it gives."""
+    rule, decided = site.operator, scale_source(site.node).fixed
+    for name, index in ((site.source, 0), (site.result, 1)):
+        calibration = site.calibrations.get(name)
+        if rule is None or calibration is None:
+            continue
+        if index == 0 and len(list(calibration.outputs[0].uses())) > 1:
+            continue
+        threshold = rule.fixed_thresholds(site.node, attribute(calibration, "qtype"))[index]
+        if index == 1 and decided is not None:
+            threshold = decided
+        if threshold is not None:
+            yield Fixed(name, threshold)
+
+
+def _is_late_gather(site: Site) -> bool:
+    return site.node.op_type == "Gather" and refused_late(site.node)
+
+
+def _is_first_gather(site: Site) -> bool:
+    return site.gathered.get(site.source) == site.result
+
+
+def _keeps_threshold(site: Site) -> bool:
+    keeps = is_placed(site.node) and site.operator is not None and site.operator.keeps_threshold(site.node)
+    return keeps and site.source in site.calibrations
+
+
+def _keeps_operands(site: Site) -> bool:
+    """Whether the operands keep their own thresholds: what is given is int16, and no reader fixes it.
+
+    Before an int16 Sigmoid they take its range (heads of ``yolov8_decode``, ``yolo11``, ``fpn_retina_gn``). What joins
+    them has the largest of theirs (11 of 11 Concats in ``yolov8_nhwc`` and ``fpn_retina_gn``): an inner Concat gets it
+    from its own values; an output needs it said.
+    """
+    calibration = site.calibrations.get(site.result)
+    if calibration is None or attribute(calibration, "qtype") != "int16":
+        return False
+    readers = [usage.node for usage in calibration.outputs[0].uses()]
+    rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None
+    return rule is None or rule.fixed_thresholds(readers[0], "int16")[0] is None
+
+
+def _is_output(site: Site) -> bool:
+    calibration = site.calibrations.get(site.result)
+    return calibration is not None and calibration.outputs[0].is_graph_output()
+
+
+def _casts_comparison(node: ir.Node) -> bool:
+    """Whether ``node`` makes numbers of a comparison: 0 and 1 as they are on the CPU too."""
+    source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
+    return source is not None and source.op_type == "Equal"
+
+
+JOINS = _ties(Tie.OPERANDS_TAKE_OUTPUT, "joins its operands")
+KEEPS_OPERANDS = Pattern("gives an int16 tensor that no reader fixes", _keeps_operands)
+OUTPUT = Pattern("gives an output of the network", _is_output)
+LATE_GATHER = Pattern("is a Gather that left the BPU late", _is_late_gather)
+
+ScaleTable = Table[Site, Demand]
+
+MOVED: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.moved",
+            "What moves values, or chooses among them, gives the scale of what it reads.",
+            _ties(Tie.OUTPUT_TAKES_INPUT, "moves values, or chooses among them"),
+            _every_result_takes_the_source,
+        ),
+        Rule(
+            "scale.of-result",
+            "A LeakyRelu, PRelu or saturating Clip reads its input at the scale of its result.",
+            _ties(Tie.INPUT_TAKES_OUTPUT, "is computed at the scale of its result"),
+            _source_takes_the_result,
+        ),
+    ],
+)
+ENLARGED: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.enlarged",
+            "What a Resize or Pad reads takes the scale of its result, unless something computes with it.",
+            _ties(Tie.ONE_FOR_BOTH, "enlarges a map"),
+            _source_follows_the_result,
+        ),
+    ],
+)
+GATHERED: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.first-gathered",
+            "What a Gather that left the BPU late reads takes the scale of what the first one gives: the queries, keys "
+            "and values of windows, on two marches.",
+            LATE_GATHER & Pattern("is the first of its input", _is_first_gather),
+            _first_gathered_leads,
+            over=("scale.gathered",),
+        ),
+        Rule(
+            "scale.gathered",
+            "What other Gathers that left the BPU late make of a tensor has the scale of what the first one gives.",
+            LATE_GATHER,
+            _later_gathered_follow,
+        ),
+    ],
+)
+JOINED: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.joined-output",
+            "An int16 output that joins tensors has the largest of their thresholds.",
+            JOINS & KEEPS_OPERANDS & OUTPUT,
+            _largest_of_operands,
+            over=("scale.joined-wide",),
+        ),
+        Rule(
+            "scale.joined-wide",
+            "Operands of an int16 Concat of which int16 is asked keep their scales.",
+            JOINS & KEEPS_OPERANDS,
+            _unasked_operands_follow,
+            over=("scale.joined",),
+        ),
+        Rule(
+            "scale.joined",
+            "What a Concat joins takes its scale, unless something computes with it.",
+            JOINS,
+            _operands_follow,
+        ),
+    ],
+)
+KEPT: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.kept",
+            "The result of a Relu that no convolution absorbs has the scale of its input.",
+            Pattern("could rescale and does not", _keeps_threshold),
+            _result_takes_the_source,
+        ),
+    ],
+)
+FIXED: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.fixed",
+            "Sigmoid, Tanh, parts of a Softmax and others have thresholds that do not depend on data, where nothing "
+            "else determines them; so has the cast of a comparison, also on the CPU.",
+            Pattern(
+                "is on the BPU, or casts a comparison",
+                lambda site: not is_calibration(site.node) and (on_bpu(site.node) or _casts_comparison(site.node)),
+            ),
+            _fixed,
+        ),
+    ],
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One look at the network.
+
+    Attributes:
+        says: what is looked for.
+        table: the rules.
+        backwards: whether from the outputs on.
+    """
+
+    says: str
+    table: ScaleTable
+    backwards: bool = False
+
+
+STEPS = (
+    Step("what moves values", MOVED),
+    Step("what enlarges maps", ENLARGED),
+    Step("what is gathered on the CPU", GATHERED),
+    Step("what is joined, the last first", JOINED, backwards=True),
+    Step("what keeps the scale of its input", KEPT),
+    Step("thresholds that an operator fixes", FIXED),
+)
+"""In order; a constraint holds as far as those before allow it."""
+
+
+CONSTANT: Rule[ir.Value, str] = Rule(
+    "scale.constant",
+    "The threshold of a constant operand is its largest magnitude; that of zeros is 1.",
+    Pattern("is constant", lambda value: constant_of(value) is not None),
+    "largest magnitude",
+)
+
+SOFTMAX_MARGIN = 1.2
+"""An int16 tensor that a Softmax on the CPU reads takes so much more than its largest magnitude.
+
+What is tied to the tensor has the same threshold (for consistency: no recorded network shows it).
+
+The product of ``mobilevit`` and three of four sums of ``swin``, on both marches. The fourth sum, with the mask of the
+shifted windows, takes 1.1 times as much; why is unknown. Through a Reshape there is no margin (``min_fc``).
+"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A calibrated tensor whose own values, or those of a moved form of it, give a threshold.
+
+    Attributes:
+        calibration: its ``HzCalibration``.
+        last: the tensor that is moved last behind it, itself if none is.
+        has_its_scale: whether that is calibrated and has its scale.
+    """
+
+    calibration: ir.Node
+    last: str
+    has_its_scale: bool
+
+
+def _goes_into_softmax(site: Measured) -> bool:
+    readers = [usage.node for usage in site.calibration.outputs[0].uses()]
+    is_read = bool(readers) and all(reader.op_type == "Softmax" and not on_bpu(reader) for reader in readers)
+    return is_read and attribute(site.calibration, "qtype") == "int16"
+
+
+VALUES: Table[Measured, str] = Table(
+    "scale",
+    [
+        Rule(
+            "scale.moved-values",
+            "The threshold of a tensor is measured on what the last Reshape or Transpose behind it gives, which "
+            "matters to a percentile: it counts by the first dimension.",
+            Pattern("is moved to a calibrated tensor of its scale", lambda site: site.has_its_scale),
+            "values",
+        ),
+    ],
+)
+MARGINS: Table[Measured, float] = Table(
+    "scale",
+    [
+        Rule(
+            "scale.softmax-margin",
+            f"An int16 tensor that only a Softmax on the CPU reads takes {SOFTMAX_MARGIN} times its threshold.",
+            Pattern("is int16, and only a Softmax on the CPU reads it", _goes_into_softmax),
+            SOFTMAX_MARGIN,
+        ),
+    ],
+)

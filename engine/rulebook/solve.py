@@ -1,0 +1,106 @@
+"""Scales as constraints between tensors, and what follows from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class How(Enum):
+    """How strongly a tensor takes the scale of another."""
+
+    TAKES = "takes it, whatever it took before"
+    IF_FREE = "takes it, unless it takes another one already"
+    WITH_HEAD = "the tensor whose scale it has takes it, unless something computes with any tensor of that scale"
+    LEADS = "the tensor whose scale it has takes it"
+
+
+@dataclass(frozen=True)
+class ScaleOf:
+    """``tensor`` takes the scale of ``of``."""
+
+    tensor: str
+    of: str
+    how: How
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The threshold of ``tensor`` is ``threshold``, unless it takes the scale of another."""
+
+    tensor: str
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The threshold of ``tensor`` is the largest of those of ``operands``."""
+
+    tensor: str
+    operands: tuple[str, ...]
+
+
+Constraint = ScaleOf | Fixed | Largest
+
+
+class Scales:
+    """Tensors of one scale: a forest, in which every tensor points at the one whose scale it takes.
+
+    Args:
+        computed_with: tensors that an operator reads which does more than move them.
+    """
+
+    def __init__(self, computed_with: Iterable[str]) -> None:
+        self._computed_with = frozenset(computed_with)
+        self._of: dict[str, str] = {}
+        self._rules: dict[str, str] = {}
+        self.fixed: dict[str, float] = {}
+        self.largest: dict[str, tuple[str, ...]] = {}
+
+    def add(self, constraint: Constraint, rule: str) -> None:
+        """Let ``constraint``, which ``rule`` demands, hold as far as those before allow it."""
+        match constraint:
+            case Fixed(tensor, threshold):
+                if tensor not in self._of:
+                    self.fixed[tensor] = threshold
+                    self._rules[tensor] = rule
+            case Largest(tensor, operands):
+                self.largest[tensor] = operands
+                self._rules[tensor] = rule
+            case ScaleOf(tensor, of, How.TAKES):
+                if self.root(of) != tensor:
+                    self._take(tensor, of, rule)
+            case ScaleOf(tensor, of, How.IF_FREE):
+                if tensor not in self._of and self.root(of) != tensor:
+                    self._take(tensor, of, rule)
+            case ScaleOf(tensor, of, How.WITH_HEAD):
+                head = self.root(tensor)
+                if self._group(head).isdisjoint(self._computed_with) and self.root(of) != head:
+                    self._take(head, of, rule)
+            case ScaleOf(tensor, of, How.LEADS):
+                if (head := self.root(tensor)) != self.root(of):
+                    self._take(head, of, rule)
+
+    def root(self, tensor: str) -> str:
+        """The tensor whose scale ``tensor`` has."""
+        while tensor in self._of:
+            tensor = self._of[tensor]
+        return tensor
+
+    def rules(self, tensor: str) -> tuple[str, ...]:
+        """Ids of the rules by which ``tensor`` has its scale, its own link first."""
+        found: dict[str, None] = {}
+        current: str | None = tensor
+        while current is not None:
+            if current in self._rules:
+                found[self._rules[current]] = None
+            current = self._of.get(current)
+        return tuple(found)
+
+    def _take(self, tensor: str, of: str, rule: str) -> None:
+        self._of[tensor], self._rules[tensor] = of, rule
+
+    def _group(self, head: str) -> set[str]:
+        """All tensors that have the scale of ``head``."""
+        return {tensor for tensor in (*self._of, head) if self.root(tensor) == head}
