@@ -17,6 +17,7 @@ from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
 from engine.ops.registry import rule_for
 from engine.parity import quirks_of
+from engine.rulebook.marks import rules_behind
 from engine.terms import Device
 
 
@@ -39,6 +40,7 @@ class NodeRow:
             where one has them.
         quirks: quirks of the original that decided what the node computes and that a user should know of.
         reads: names of the listed nodes whose results it reads, seen through nodes that are not listed.
+        rules: ids of the rules of the original that decided the node, and how what it reads is quantised.
     """
 
     node: str
@@ -52,6 +54,7 @@ class NodeRow:
     unmeasured: str = ""
     quirks: str = ""
     reads: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> str:
@@ -104,6 +107,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
                 reason=None if subgraph is not None else reasons.get(name) or because(Code.ADDED_NODE),
                 quirks=quirks.get(name, ""),
                 reads=reads,
+                rules=rules_behind(origins[name]) if name in origins else (),
             )
         )
     return tuple(rows)

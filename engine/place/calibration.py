@@ -30,6 +30,7 @@ from engine.place.options import INT8, INT16
 from engine.place.scales import mark_scales
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
+from engine.rulebook.marks import note
 from engine.rulebook.rule import Table
 from engine.rulebook.scale import CONSTANT
 from engine.terms import March as MarchName
@@ -96,7 +97,9 @@ def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], chip: March
         if value is None or producer is None or calibrated.is_graph_output():
             continue
         site = Calibrated(producer, [usage.node for usage in calibrated.uses()])
-        if table.decide(site, chip) is not None:
+        rule = table.decide(site, chip)
+        if rule is not None:
+            note(producer, rule.id)
             calibrated.replace_all_uses_with(value)
             model.graph.remove(node, safe=True)
 
@@ -139,6 +142,9 @@ def _calibrate_input(
     site = Input(value, types)
     rule = rules.book.inputs.decide(site, rules.chip)
     if rule is None or rule.then is Calibrate.NO:
+        producer = value.producer()
+        if rule is not None and producer is not None:
+            note(producer, rule.id)
         return
     if value not in inserted:
         inserted[value] = _insert(node, value, _of_activation(site.decided or types.get(value, INT8)), rule.id)
@@ -234,7 +240,10 @@ def _calibration_node(value: ir.Value, attributes: Attributes, output: str, suff
 def _calibrate_result(model: ir.Model, site: Result, rules: _Rules) -> None:
     """Calibrate a result that only float consumers read, where the rules do."""
     rule = rules.book.results.decide(site, rules.chip)
-    if rule is None or rule.then is Calibrate.NO or rule_for(site.chain[0]) is None:
+    if rule is None or rule.then is Calibrate.ALREADY or rule_for(site.chain[0]) is None:
+        return
+    if rule.then is Calibrate.NO:
+        note(site.chain[-1], rule.id)
         return
     qtype = site.requested or (INT16 if rule.then is Calibrate.WIDE else INT8)
     _insert_behind(model, site.value, _of_activation(qtype), rule.id)

@@ -30,6 +30,7 @@ class Calibrate(Enum):
     YES = "is calibrated"
     WIDE = "is calibrated, in int16"
     NO = "is not calibrated"
+    ALREADY = "needs nothing more"
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,6 @@ def _stays_int32(site: Result) -> bool:
     return head is not None and head.stays_int32(site.chain[0])
 
 
-NOT_TO_BE = (
-    Pattern("is calibrated for its readers", _is_calibrated)
-    | Pattern("is no float", _is_no_float)
-    | Pattern("is moved from what the BPU computes and is calibrated", _moves_calibrated)
-)
 HAS_RELU = Pattern("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
 
 RESULTS: Table[Result, Calibrate] = Table(
@@ -151,10 +147,17 @@ RESULTS: Table[Result, Calibrate] = Table(
     [
         Rule(
             "calibrated.already",
-            "What is calibrated for its readers, is no float, or is moved from what is calibrated needs none.",
-            NOT_TO_BE,
+            "What is calibrated for its readers, or is no float, needs no calibration.",
+            Pattern("is calibrated for its readers", _is_calibrated) | Pattern("is no float", _is_no_float),
+            Calibrate.ALREADY,
+            over=("calibrated.moved-calibrated",),
+        ),
+        Rule(
+            "calibrated.moved-calibrated",
+            "What is moved at the end from what the BPU computes and is calibrated is not calibrated again.",
+            Pattern("is moved from what the BPU computes and is calibrated", _moves_calibrated),
             Calibrate.NO,
-            over=("calibrated.requested", "calibrated.clipped", "calibrated.clipped-wide"),
+            over=("calibrated.requested",),
         ),
         Rule(
             "calibrated.requested",
@@ -246,7 +249,7 @@ def _is_beside_what_is_only_moved(site: Calibrated) -> bool:
 
 
 ONLY_MOVED = Pattern[Calibrated](
-    "only movements read", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
+    "is read by movements alone", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
 )
 BESIDE_MOVED: Rule[Calibrated, Calibrate] = Rule(
     "calibrated.split-to-be-moved",
@@ -286,7 +289,7 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
             "Before a Split, a MaxPool or a Concat all are.",
             ONLY_MOVED
             & Pattern("is moved already", lambda site: keeps_scale(site.producer))
-            & Pattern("only what is quantised reads", lambda site: all(map(is_quantised, site.readers))),
+            & Pattern("is read by what is quantised alone", lambda site: all(map(is_quantised, site.readers))),
             Calibrate.NO,
             over=(BESIDE_MOVED.id,),
         ),

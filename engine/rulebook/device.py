@@ -188,7 +188,7 @@ OPERATORS: Table[Site, Place] = Table(
         Rule(
             "device.no-operator",
             "What no BPU has an operator for runs on the CPU.",
-            _site("no BPU has an operator for", lambda site: site.operator is None),
+            _site("has no operator on any BPU", lambda site: site.operator is None),
             _cpu(Code.NO_OPERATOR),
             over=("device.lacking",),
         ),
@@ -241,14 +241,14 @@ OPERATORS: Table[Site, Place] = Table(
         Rule(
             "device.undefined-constant",
             "A constant that is infinite or undefined has no threshold.",
-            _site("a constant that would be quantised is not finite", _has_undefined_constant),
+            _site("has a constant that would be quantised and is not finite", _has_undefined_constant),
             _cpu(Code.UNDEFINED_CONSTANT),
             over=("device.refused",),
         ),
         Rule(
             "device.refused",
             "An operator runs on the CPU where its sizes, ranks or attributes are beyond what the BPU has.",
-            _site("the operator of the BPU refuses", lambda site: _refusal(site) is not None),
+            _site("is refused by the operator of the BPU", lambda site: _refusal(site) is not None),
             Place(On.CPU, stated=_refusal),
             over=("device.mean-of-normalisation", "device.late-operator"),
         ),
@@ -280,7 +280,7 @@ OPERATORS: Table[Site, Place] = Table(
             "device.refused-late",
             "Modes of a Resize or Pad, the axis of a Softmax, what is gathered of rank 5 and, on bernoulli2, constants "
             "of products and sums are refused only after their inputs have been quantised.",
-            _site("the operator of the BPU refuses late", lambda site: _late_refusal(site) is not None),
+            _site("is refused late by the operator of the BPU", lambda site: _late_refusal(site) is not None),
             Place(On.LATE, stated=_late_refusal),
             over=("device.bpu",),
         ),
@@ -354,7 +354,7 @@ def _is_of_division(site: Site) -> bool:
     return reader is not None and reader.op_type == "Mul" and not on_bpu(reader)
 
 
-BEHIND_CPU = _site("the CPU computes the input of", _behind_cpu)
+BEHIND_CPU = _site("reads what the CPU computes", _behind_cpu)
 
 WHOLES: Table[Site, Place] = Table(
     "device",
@@ -386,7 +386,7 @@ def _readers(node: ir.Node) -> list[ir.Node]:
     return [reader for value in node.outputs for reader in float_readers(value)]
 
 
-NOT_READ_BY_BPU = of_node("no BPU node reads", lambda node: not any(map(on_bpu, _readers(node))))
+NOT_READ_BY_BPU = of_node("is read by no BPU node", lambda node: not any(map(on_bpu, _readers(node))))
 
 
 def _is_asked_tail(site: Site) -> bool:
@@ -461,7 +461,7 @@ TAILS: Table[Site, Place] = Table(
             "bernoulli2 does not apply a Relu to an int32 result, unless several nodes read it.",
             NOT_READ_BY_BPU
             & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n))
-            & of_node("at most one node reads", lambda node: len(_readers(node)) <= 1),
+            & of_node("is read by one node at most", lambda node: len(_readers(node)) <= 1),
             _cpu(Code.ACTIVATION_TAIL),
             BERNOULLI,
         ),

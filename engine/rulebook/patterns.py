@@ -33,7 +33,7 @@ def op(*op_types: str) -> Pattern[HasNode]:
 def read_by(*op_types: str) -> Pattern[HasNode]:
     """One of ``op_types`` reads the first result."""
     return of_node(
-        f"{_either(op_types)} reads",
+        f"is read by {_either(op_types)}",
         lambda node: any(reader.op_type in op_types for reader in float_readers(node.outputs[0])),
     )
 

@@ -69,7 +69,7 @@ class Scales:
                 self.largest[tensor] = operands
                 self._rules[tensor] = rule
             case ScaleOf(tensor, of, How.TAKES):
-                if self.root(of) != tensor:
+                if tensor not in self._path(of):
                     self._take(tensor, of, rule)
             case ScaleOf(tensor, of, How.IF_FREE):
                 if tensor not in self._of and self.root(of) != tensor:
@@ -84,19 +84,18 @@ class Scales:
 
     def root(self, tensor: str) -> str:
         """The tensor whose scale ``tensor`` has."""
-        while tensor in self._of:
-            tensor = self._of[tensor]
-        return tensor
+        return self._path(tensor)[-1]
 
     def rules(self, tensor: str) -> tuple[str, ...]:
         """Ids of the rules by which ``tensor`` has its scale, its own link first."""
-        found: dict[str, None] = {}
-        current: str | None = tensor
-        while current is not None:
-            if current in self._rules:
-                found[self._rules[current]] = None
-            current = self._of.get(current)
-        return tuple(found)
+        return tuple(dict.fromkeys(self._rules[each] for each in self._path(tensor) if each in self._rules))
+
+    def _path(self, tensor: str) -> list[str]:
+        """``tensor`` and what it points at, up to the one whose scale all have."""
+        found = [tensor]
+        while found[-1] in self._of:
+            found.append(self._of[found[-1]])
+        return found
 
     def _take(self, tensor: str, of: str, rule: str) -> None:
         self._of[tensor], self._rules[tensor] = of, rule

@@ -18,6 +18,7 @@ from engine.cli.lab.diff import diff
 from engine.cli.lab.explain import explain
 from engine.cli.lab.export import export
 from engine.cli.lab.predict import predict
+from engine.cli.lab.rules import app as rules
 from engine.cli.lab.tune import tune
 
 COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
@@ -34,5 +35,5 @@ COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
 )
 """Command functions (typer) by name."""
 
-GROUPS: Mapping[str, typer.Typer] = MappingProxyType({"conformance": conformance})
+GROUPS: Mapping[str, typer.Typer] = MappingProxyType({"conformance": conformance, "rules": rules})
 """Groups of commands by name."""

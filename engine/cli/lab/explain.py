@@ -47,6 +47,7 @@ class Explained:
         hint: what to change so that it would not.
         reads: names of the nodes whose results it reads.
         unmeasured: operator and rank that no measured conversion has, and quirks of the original that decided it.
+        rules: ids of the rules that decided where it runs, and how what it reads is quantised.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Explained:
     hint: str
     reads: tuple[str, ...]
     unmeasured: str
+    rules: tuple[str, ...]
 
 
 def explain(
@@ -170,6 +172,7 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 hint="" if row.reason is None else hint_for(row.type, row.reason),
                 reads=row.reads,
                 unmeasured=row.remarks,
+                rules=row.rules,
             )
         )
     return tuple(rows)
@@ -228,7 +231,8 @@ def _show(
         time = "" if node.time_us is None else f"{node.time_us:.1f}"
         traffic = "" if node.bytes is None else str(node.bytes)
         shape = "x".join(map(str, node.shape))
-        why = "; ".join(filter(None, (node.reason, node.hint if node.reason else "", node.unmeasured)))
+        rule = f"[{', '.join(node.rules)}]" if node.reason and node.rules else ""
+        why = "; ".join(filter(None, (node.reason, node.hint if node.reason else "", node.unmeasured, rule)))
         style = "yellow" if node.on == "CPU" else None
         cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
         table.add_row(*cells, style=style)
@@ -247,5 +251,7 @@ def _show(
         )
     for entry in interpreted:
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
+    if any(node.reason and node.rules for node in nodes):
+        console.print("In brackets: the rules that decided; ptqlab rules show ID", highlight=False, markup=False)
     for text in doubts:
         console.print(f"WARNING: {text}", highlight=False, markup=False)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-import pytest
 from onnx import helper
 
 from engine.calibrate import apply_thresholds
 from engine.facts.chains import chain_of, chains, joins
-from engine.facts.devices import BPU
-from engine.facts.moves import is_exact_sum
-from engine.graph import float_readers, sole_reader
-from engine.ir import MARK_ON
 from engine.march import load_march
 from engine.place import PlacementOptions, place
 from engine.quantize import quantize
@@ -72,35 +67,8 @@ def test_the_sum_of_two_convolutions_joins_the_one_that_is_computed_last() -> No
     assert found == [["Conv_0"], ["Conv_1", "Sum"]]
 
 
-def test_readers_are_seen_through_calibrations_and_an_output_has_no_only_one() -> None:
-    placed = place(network([one("Sigmoid", "c0")]), "bayes-e").model
-    nodes = {node.name: node for node in placed.graph}
-    raw = nodes["Conv_0"].outputs[0]
-    assert [reader.name for reader in float_readers(raw)] == ["Middle"]
-    assert sole_reader(raw) is nodes["c0_HzCalibration"]
-    last = nodes["Conv_9"].outputs[0]
-    ir.node("Relu", [last])
-    assert sole_reader(last) is None, "it is an output of the graph besides"
-
-
 def test_two_operands_join() -> None:
     x = ir.Value(name="x")
     assert [joins(ir.node(kind, [x, x])) for kind in ("Add", "Mul", "Relu", "Conv", "Hardmax")] == [True, True] + [
         False
     ] * 3
-
-
-@pytest.mark.parametrize(
-    ("behind", "exact"),
-    [([], True), ([("Reshape", "BPU")], True), ([("Reshape", "CPU")], True), ([("Sigmoid", "BPU")], False)],
-)
-def test_a_sum_is_exact_unless_the_bpu_computes_with_it(behind: list[tuple[str, str]], exact: bool) -> None:
-    value = ir.Value(name="s")
-    ir.node("GlobalAveragePool", [ir.Value(name="x")], outputs=[value], metadata_props={MARK_ON: BPU})
-    last = value
-    for kind, device in behind:
-        moved = ir.Value(name="t")
-        ir.node(kind, [last, ir.Value(name="k")], outputs=[moved], metadata_props={MARK_ON: device})
-        last = moved
-    assert is_exact_sum(value) is exact
-    assert is_exact_sum(last) is (exact and all(device == BPU for _, device in behind))

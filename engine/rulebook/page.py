@@ -1,0 +1,35 @@
+"""The page of all rules, docs/rules.md: sentences, patterns, decisions and evidence."""
+
+from __future__ import annotations
+
+from engine.rulebook.book import RULES, chips_of, decision_of
+from engine.rulebook.evidence import evidence_for
+
+_TITLES = {"device": "BPU or CPU", "calibrated": "What is calibrated", "scale": "What has one scale"}
+
+_HEAD = """# Rules of the original
+
+What the original toolchain does when it places nodes, quantises tensors and shares scales, rule by rule. `ptqlab rules`
+lists them, `ptqlab rules show ID` shows one, and `ptqlab explain` names the rules that decided each node of a network.
+This page is written by `ptqlab rules --markdown`. Where two rules fit, the one decides that is *over* the other.
+
+Evidence comes from replayed conversions of the original
+(`ptqlab rules evidence CASES... -o engine/rulebook/evidence.json`): a rule that one network alone shows is
+*provisional*. A case *needs* a rule if its network is placed otherwise without it.
+"""
+
+
+def rules_page() -> str:
+    """The page as Markdown."""
+    lines = [_HEAD]
+    for table, title in _TITLES.items():
+        lines += [f"## {title}", "", "| rule | chips | when a node or tensor | then it | over | evidence |"]
+        lines.append("|---|---|---|---|---|---|")
+        for rule in RULES.values():
+            if rule.id.partition(".")[0] != table:
+                continue
+            over = ", ".join(f"`{each}`" for each in rule.over)
+            cells = (f"`{rule.id}`: {rule.says}", chips_of(rule), rule.when.says, decision_of(rule), over)
+            lines.append(f"| {' | '.join(cells)} | {evidence_for(rule.id)} |")
+        lines.append("")
+    return "\n".join(lines)

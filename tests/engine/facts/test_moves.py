@@ -1,0 +1,70 @@
+"""What moves values, and what computes with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from engine.facts.devices import BPU
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to, moves_sums
+from engine.ir import MARK_ON
+from tests.engine.place.networks import network
+
+
+def test_movements_of_several_kinds() -> None:
+    x = ir.Value(name="x", shape=ir.Shape([1, 4, 8, 8]))
+    found = {
+        kind: [bool(question(ir.node(kind, [x]))) for question in (is_passive, keeps_scale, moves_sums)]
+        for kind in ("Transpose", "MaxPool", "Concat", "Relu")
+    }
+    assert found == {
+        "Transpose": [True, True, True],
+        "MaxPool": [True, True, False],
+        "Concat": [True, False, False],
+        "Relu": [False, False, False],
+    }
+
+
+def moved() -> ir.Model:
+    """``c0`` is moved twice and then squared; what is moved once is an operand of a sum too."""
+    shape = np.array((1, 4, 64))
+    nodes = [
+        helper.make_node("Reshape", ["c0", "flat"], ["r"], name="There"),
+        helper.make_node("Reshape", ["r", "full"], ["s"], name="Back"),
+        helper.make_node("Add", ["s", "c0"], ["m"], name="Sum"),
+    ]
+    return network(nodes, constants={"flat": shape, "full": np.array((1, 4, 8, 8))})
+
+
+def test_values_are_followed_there_and_back() -> None:
+    nodes = {node.name: node for node in moved().graph}
+    first, last = nodes["Conv_0"].outputs[0], nodes["Back"].outputs[0]
+    assert [value.name for value in moved_to(first, keeps_scale)] == ["c0", "r", "s"]
+    assert moved_from(last, keeps_scale) is first
+    assert moved_from(first, keeps_scale) is first
+
+
+@pytest.mark.parametrize(("reads", "computed"), [("Add", True), ("Mul", False)])
+def test_only_what_counts_computes(reads: str, computed: bool) -> None:
+    nodes = {node.name: node for node in moved().graph}
+    back = nodes["There"].outputs[0]
+    counted = (reads, "Reshape")
+    assert is_computed_with(back, lambda node: node.op_type in counted, keeps_scale) is computed
+
+
+@pytest.mark.parametrize(
+    ("behind", "exact"),
+    [([], True), ([("Reshape", "BPU")], True), ([("Reshape", "CPU")], True), ([("Sigmoid", "BPU")], False)],
+)
+def test_a_sum_is_exact_unless_the_bpu_computes_with_it(behind: list[tuple[str, str]], exact: bool) -> None:
+    value = ir.Value(name="s")
+    ir.node("GlobalAveragePool", [ir.Value(name="x")], outputs=[value], metadata_props={MARK_ON: BPU})
+    last = value
+    for kind, device in behind:
+        moved = ir.Value(name="t")
+        ir.node(kind, [last, ir.Value(name="k")], outputs=[moved], metadata_props={MARK_ON: device})
+        last = moved
+    assert is_exact_sum(value) is exact
+    assert is_exact_sum(last) is (exact and all(device == BPU for _, device in behind))

@@ -1,0 +1,50 @@
+"""The rules of devices, alone: what each looks for."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import helper
+
+from engine.march import load_march
+from engine.ops.core.reasons import Code, sentence
+from engine.rulebook.device import OPERATORS, STEPS, On, Site
+from engine.terms import March
+from tests.engine.place.networks import network, one
+
+
+@pytest.mark.parametrize(
+    ("march", "op_type", "rule", "on"),
+    [
+        ("bayes-e", "Hardmax", "device.no-operator", On.CPU),
+        ("bernoulli2", "Hardmax", "device.no-operator", On.CPU),
+        ("bernoulli2", "GlobalAveragePool", "device.lacking", On.CPU),
+        ("bayes-e", "GlobalAveragePool", "device.bpu", On.BPU),
+        ("bayes-e", "Softmax", "device.request-refused", On.CPU),
+        ("bernoulli2", "Max", "device.late-operator", On.LATE),
+        ("bayes-e", "Relu", "device.bpu", On.BPU),
+    ],
+)
+def test_an_operator_alone(march: str, op_type: str, rule: str, on: On) -> None:
+    (node,) = (node for node in network([one(op_type, "c0")]).graph if node.name == "Middle")
+    site = Site(node, load_march(march))
+    found = OPERATORS.decide(site, March(march))
+    assert found is not None
+    assert (found.id, found.then.on) == (rule, on)
+    assert (found.then.reason(site) is None) is (on is On.BPU)
+
+
+def test_a_reason_has_the_parameters_of_its_sentence() -> None:
+    middle = [helper.make_node("ReduceMean", ["c0"], ["r"], name="Mean", axes=[1]), one("Sub", "c0", "r")]
+    (node,) = (node for node in network(middle).graph if node.name == "Mean")
+    site = Site(node, load_march("bernoulli2"))
+    found = OPERATORS.decide(site, March.BERNOULLI2)
+    assert found is not None
+    assert found.id == "device.mean-of-normalisation"
+    reason = found.then.reason(site)
+    assert reason is not None
+    assert reason.code is Code.NO_OPERATOR
+    assert sentence(reason) == "bernoulli2 has no operator for ReduceMean"
+
+
+def test_what_is_refused_late_has_left_the_bpu_before_the_last_step() -> None:
+    assert [step.settled for step in STEPS] == [False] * (len(STEPS) - 1) + [True]
