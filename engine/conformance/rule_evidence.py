@@ -139,13 +139,13 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[Verdict]:
         if source is None or own is None or not source.rules:
             continue
         other = thresholds.get(source.of or "")
-        agrees = None
+        agrees: bool | None = None
         if source.fixed is not None:
             agrees = own.size == 1 and abs(float(own[0]) - source.fixed) <= FIXED_TOLERANCE * max(1.0, source.fixed)
         elif other is not None:
             agrees = same_thresholds(own, other)
-        for rule in (rule for rule in source.rules if agrees is not None and rule not in MEASURED):
-            yield Verdict(rule, tensor, agrees)
+        if agrees is not None:
+            yield from (Verdict(rule, tensor, agrees) for rule in source.rules if rule not in MEASURED)
 
 
 def signature(placed: ir.Model) -> list[tuple[Any, ...]]:

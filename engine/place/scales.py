@@ -53,8 +53,8 @@ def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book
     for name, root in roots.items():
         last = _moved_last(calibrations[root].inputs[0])
         follows = last in calibrations and last != root and scales.root(last) == scales.root(root)
-        site = Measured(calibrations[root], last, follows)
-        values, margin = book.values.decide(site, chip), book.margins.decide(site, chip)
+        measured = Measured(calibrations[root], last, follows)
+        values, margin = book.values.decide(measured, chip), book.margins.decide(measured, chip)
         if values is not None:
             sources[name] = replace(sources[name], values=last, rules=(*sources[name].rules, values.id))
         if margin is not None:

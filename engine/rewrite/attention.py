@@ -7,8 +7,9 @@ from math import prod
 
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, graph_of, is_standard, sole_consumer, static_shape
+from engine.optimize.base import axes_of, constant, graph_of, is_standard, static_shape
 from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
 
 _MOST_AXES = 4
@@ -50,7 +51,7 @@ class SplitAttention(Rewrite):
         if not has_shapes(node) or not is_float(node) or len(shape_of(node.outputs[0])) != _MOST_AXES + 1:
             return False
         moved, perm = node.outputs[0], tuple(range(_MOST_AXES + 1))
-        transpose = sole_consumer(moved)
+        transpose = sole_reader(moved, once=True)
         if transpose is not None and is_standard(transpose, "Transpose"):
             perm = tuple(attribute(transpose, "perm", tuple(reversed(perm))))
             moved = transpose.outputs[0]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, is_standard, sole_consumer
+from engine.optimize.base import axes_of, constant, is_standard
 from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float
 from engine.rewrite.softmax import axes_of_softmax
 
@@ -88,7 +89,7 @@ def _softmax_before(value: ir.Value | None, axis: int) -> ir.Node | None:
     if node is None or not is_standard(node, "Softmax") or node.inputs[0] is None:
         return None
     shape = shape_of(node.outputs[0])
-    if len(shape) != 4 or sole_consumer(node.outputs[0]) is None:
+    if len(shape) != 4 or sole_reader(node.outputs[0], once=True) is None:
         return None
     long = [each for each in axes_of_softmax(node) if shape[each] > 1]
     return node if long == [axis] else None
@@ -121,7 +122,7 @@ def _of_product(node: ir.Node) -> Expectation | None:
 def _of_sum(node: ir.Node) -> Expectation | None:
     """Softmax over one axis, Mul with weights along it, ReduceSum over it."""
     product = None if node.inputs[0] is None else node.inputs[0].producer()
-    if product is None or not is_standard(product, "Mul") or sole_consumer(product.outputs[0]) is not node:
+    if product is None or not is_standard(product, "Mul") or sole_reader(product.outputs[0], once=True) is not node:
         return None
     shape = shape_of(product.outputs[0])
     axes = axes_of(node, len(shape))

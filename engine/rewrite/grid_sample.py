@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute, shape_of
-from engine.optimize.base import constant, graph_of, is_standard, sole_consumer
+from engine.optimize.base import constant, graph_of, is_standard
 from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
 
 LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN"})
@@ -22,7 +23,7 @@ class GridSampleBehindConvolutions(Rewrite):
     op_types = frozenset({"GridSample"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        conv = sole_consumer(node.outputs[0])
+        conv = sole_reader(node.outputs[0], once=True)
         if conv is not None and _commutes(node, conv):
             self._swap(node, conv)
             return True
@@ -61,7 +62,7 @@ class GridSampleBehindConvolutions(Rewrite):
         )
         self.places += [str(node.name), str(conv.name)]
         sampler = next(each for each in chain.nodes if each.op_type == "GridSample")
-        if (following := sole_consumer(sampler.outputs[0])) is not None and _commutes(sampler, following):
+        if (following := sole_reader(sampler.outputs[0], once=True)) is not None and _commutes(sampler, following):
             self._swap(sampler, following)
 
 

@@ -12,8 +12,9 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph import sole_reader
 from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, is_standard, sole_consumer, static_shape
+from engine.optimize.base import axes_of, constant, is_standard, static_shape
 from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float, opset_of_node
 
 MAP_RANK = 4
@@ -114,7 +115,7 @@ def _of_instance_norm(node: ir.Node) -> Grouped | None:
     before = None if norm is None or norm.inputs[0] is None else norm.inputs[0].producer()
     if norm is None or before is None or not is_standard(norm, "InstanceNormalization"):
         return None
-    if not is_standard(before, "Reshape") or sole_consumer(norm.outputs[0]) is not node:
+    if not is_standard(before, "Reshape") or sole_reader(norm.outputs[0], once=True) is not node:
         return None
     source, inner = before.inputs[0], static_shape(norm.outputs[0])
     scale, bias = constant(norm.inputs[1]), constant(norm.inputs[2])
@@ -151,7 +152,7 @@ def _of_arithmetic(node: ir.Node) -> Grouped | None:
         producer = None if node.inputs[0] is None else node.inputs[0].producer()
         if producer is None or not is_standard(producer, "Mul", "Div"):
             return None
-        if sole_consumer(producer.outputs[0]) is not node:
+        if sole_reader(producer.outputs[0], once=True) is not node:
             return None
         node = producer
     found = _quotient(node)

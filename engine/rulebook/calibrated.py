@@ -140,7 +140,7 @@ def _stays_int32(site: Result) -> bool:
     return head is not None and head.stays_int32(site.chain[0])
 
 
-HAS_RELU = Pattern("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
+HAS_RELU = Pattern[Result]("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
 
 RESULTS: Table[Result, Calibrate] = Table(
     "calibrated",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 import onnx_ir as ir
 
@@ -12,25 +12,17 @@ from engine.ir import shape_of
 from engine.rulebook.rule import Pattern
 
 
-class HasNode(Protocol):
-    """What rules about nodes look at."""
-
-    @property
-    def node(self) -> ir.Node:
-        """The node."""
-
-
-def of_node(says: str, holds: Callable[[ir.Node], bool]) -> Pattern[HasNode]:
-    """A pattern that needs nothing but the node."""
+def of_node(says: str, holds: Callable[[ir.Node], bool]) -> Pattern[Any]:
+    """A pattern that needs nothing but the ``node`` of what rules look at."""
     return Pattern(says, lambda site: holds(site.node))
 
 
-def op(*op_types: str) -> Pattern[HasNode]:
+def op(*op_types: str) -> Pattern[Any]:
     """The operator is one of ``op_types``."""
     return of_node(f"is {_either(op_types)}", lambda node: node.op_type in op_types)
 
 
-def read_by(*op_types: str) -> Pattern[HasNode]:
+def read_by(*op_types: str) -> Pattern[Any]:
     """One of ``op_types`` reads the first result."""
     return of_node(
         f"is read by {_either(op_types)}",
@@ -38,7 +30,7 @@ def read_by(*op_types: str) -> Pattern[HasNode]:
     )
 
 
-def gives_rank(rank: int) -> Pattern[HasNode]:
+def gives_rank(rank: int) -> Pattern[Any]:
     """All results have that rank."""
     return of_node(
         f"gives tensors of rank {rank}", lambda node: all(len(shape_of(value)) == rank for value in node.outputs)

@@ -12,11 +12,11 @@ def test_every_rule_says_what_the_original_does_in_a_sentence() -> None:
     for rule in RULES.values():
         assert rule.says[0].isupper() or rule.says.startswith("bernoulli2"), rule.id
         assert rule.says.endswith("."), rule.id
-        assert rule.when.says and decision_of(rule) and chips_of(rule), rule.id
+        assert all((rule.when.says, decision_of(rule), chips_of(rule))), rule.id
 
 
 def test_an_unknown_rule_is_answered_with_one_that_is_near() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'device.lacking'"):
+    with pytest.raises(ConfigError, match=r"did you mean 'device\.lacking'"):
         find_rule("device.lackin")
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.rulebook.patterns import HasNode, gives_rank, of_node, op, read_by
+from engine.rulebook.patterns import gives_rank, of_node, op, read_by
 from engine.rulebook.rule import Pattern
 from tests.engine.place.networks import network, one
 
@@ -29,7 +29,7 @@ class Site:
         (of_node("is called E", lambda node: node.name == "E"), "is called E", ["E"]),
     ],
 )
-def test_patterns_say_what_they_hold_for(pattern: Pattern[HasNode], says: str, holds: list[str]) -> None:
+def test_patterns_say_what_they_hold_for(pattern: Pattern[Site], says: str, holds: list[str]) -> None:
     model = network([helper.make_node("Exp", ["c0"], ["e"], name="E"), one("Relu", "e")])
     assert pattern.says == says
     assert [node.name for node in model.graph if pattern.holds(Site(node))] == holds
