@@ -136,7 +136,7 @@ class MeasuredNetwork:
         """Names of the clipped maps if one of them ends the graph: the Clips share their limits, so all are int16."""
         clipped = {spec["n"] for spec in self._specs if spec.get("act") == "relu6"}
         ends = self._row.spec.get("out", [self._specs[-1]["n"]])
-        return clipped if self._march.int16_clip_tail and clipped.intersection(ends) else set()
+        return clipped if self._march.int16 and clipped.intersection(ends) else set()
 
     def _add_layers(self) -> None:
         specs = self._specs
@@ -275,7 +275,7 @@ class MeasuredNetwork:
 
     def _without_cpu_tail(self, outputs: tuple[str, ...]) -> tuple[str, ...]:
         """The outputs with operators left out that run on the CPU at the end: windows, on some marches averages too."""
-        on_cpu = {CostKind.POOL} | ({CostKind.REDUCE} if "GlobalAveragePool" in self._march.cpu_operators else set())
+        on_cpu = {CostKind.POOL} | ({CostKind.REDUCE} if self._march.graph.global_pooling_as_conv else set())
         while outputs == (self._layers[-1].output,) and self._layers[-1].kind in on_cpu:
             outputs = self._layers.pop().inputs
         return outputs

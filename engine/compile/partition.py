@@ -72,7 +72,7 @@ def device_of(node: ir.Node, march: March) -> Device:
         ModelError: a tensor that it reads or computes has no known type.
     """
     kinds = {attribute.type for attribute in node.attributes.values()}
-    if node.op_type == "Transpose" and march.layout_outside:
+    if node.op_type == "Transpose" and not march.transposes_integers:
         return Device.CPU
     if kinds & {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}:
         return Device.CPU

@@ -18,6 +18,7 @@ from engine.convert.items import DATA, EQUALIZED, REQUESTS
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
 from engine.convert.stages.source import READ
+from engine.errors import PtqlabError
 from engine.facts.devices import CPU, on_bpu
 from engine.graph.scales import scale_source
 from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
@@ -34,7 +35,7 @@ MEASURED = frozenset({"scale.moved-values", "scale.softmax-margin"})
 
 
 @dataclass(frozen=True)
-class Subject:
+class PlacedSubject:
     """What rules decide on: an optimised model, and what a configuration asks.
 
     Attributes:
@@ -53,7 +54,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RuleVerdict:
     """Whether the original did at one node or tensor what a rule says.
 
     Attributes:
@@ -68,7 +69,7 @@ class Verdict:
 
 
 @dataclass
-class Evidence:
+class GatheredEvidence:
     """What the cases say of one rule.
 
     Attributes:
@@ -102,7 +103,7 @@ class Evidence:
         }
 
 
-def subject_of(case: RecordedCase) -> Subject:
+def subject_of(case: RecordedCase) -> PlacedSubject:
     """The optimised model of ``case``, and what its configuration asks.
 
     Raises:
@@ -111,10 +112,10 @@ def subject_of(case: RecordedCase) -> Subject:
     with TemporaryDirectory(prefix="ptqlab-rules-") as folder:
         config = parse_config(case.parameters(Path(folder) / "case"), case.config)
         run = Run((READ, *WITHOUT_DATA), config, {**DEFAULTS, DATA: Given(None)})
-        return Subject(run[EQUALIZED], config.march.value, run[REQUESTS])
+        return PlacedSubject(run[EQUALIZED], config.march.value, run[REQUESTS])
 
 
-def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[Verdict]:
+def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
     """Every rule that decided something in ``placed``, beside what the original did.
 
     Args:
@@ -130,10 +131,10 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[Verdict]:
         for rule in rules_of(node):
             table = rule.partition(".")[0]
             if table == "device" and (device := case.devices.get(printed_name(name))) is not None:
-                yield Verdict(rule, name, (device == CPU) is not on_bpu(node))
+                yield RuleVerdict(rule, name, (device == CPU) is not on_bpu(node))
             elif table == "calibrated" and theirs is not None:
                 found = [value.name for value in node.outputs if value.name in tensors]
-                yield Verdict(rule, tensor or name, tensor in tensors if tensor else not found)
+                yield RuleVerdict(rule, tensor or name, tensor in tensors if tensor else not found)
         source = scale_source(node) if is_calibration(node) else None
         own = thresholds.get(tensor)
         if source is None or own is None or not source.rules:
@@ -145,7 +146,7 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[Verdict]:
         elif other is not None:
             agrees = same_thresholds(own, other)
         if agrees is not None:
-            yield from (Verdict(rule, tensor, agrees) for rule in source.rules if rule not in MEASURED)
+            yield from (RuleVerdict(rule, tensor, agrees) for rule in source.rules if rule not in MEASURED)
 
 
 def signature(placed: ir.Model) -> list[tuple[Any, ...]]:
@@ -158,25 +159,28 @@ def signature(placed: ir.Model) -> list[tuple[Any, ...]]:
     return found
 
 
-def needed_by(subject: Subject, rules: Iterable[str]) -> list[str]:
+def needed_by(subject: PlacedSubject, rules: Iterable[str]) -> list[str]:
     """Those of ``rules`` without which ``subject`` is placed otherwise."""
     expected = signature(subject.placed())
     return [rule for rule in rules if rule in RULES and signature(subject.placed(BOOK.without(rule))) != expected]
 
 
-def gather(cases: Sequence[RecordedCase], most_nodes: int) -> dict[str, Evidence]:
+def gather(cases: Sequence[RecordedCase], most_nodes: int) -> dict[str, GatheredEvidence]:
     """The evidence for every rule, by its id.
 
     Args:
-        cases: recorded conversions; those that were refused or are damaged are passed over.
+        cases: recorded conversions; those that were refused, are damaged or do not convert are passed over.
         most_nodes: of a network for which it is tried what it is placed like without each rule.
     """
-    found = {rule: Evidence() for rule in RULES}
+    found = {rule: GatheredEvidence() for rule in RULES}
     needing: dict[str, list[tuple[int, str]]] = {rule: [] for rule in RULES}
     for case in cases:
         if case.refusal or case.damage:
             continue
-        subject = subject_of(case)
+        try:
+            subject = subject_of(case)
+        except PtqlabError:  # what does not convert says nothing
+            continue
         placed = subject.placed()
         decided = {rule for node in placed.graph for rule in rules_of(node) if rule in found}
         for verdict in verdicts(placed, case):
@@ -198,7 +202,7 @@ def gather(cases: Sequence[RecordedCase], most_nodes: int) -> dict[str, Evidence
     return found
 
 
-def write_evidence(found: Mapping[str, Evidence], path: Path) -> Path:
+def write_evidence(found: Mapping[str, GatheredEvidence], path: Path) -> Path:
     """Write the evidence as JSON, a rule a line."""
     lines = [f"  {json.dumps(rule)}: {json.dumps(evidence.as_json())}" for rule, evidence in found.items()]
     return write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())

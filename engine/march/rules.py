@@ -90,12 +90,17 @@ class March(BaseModel):
         name: ``bernoulli2``, ``bayes``, ``bayes-e``, or a march that has the rules of one of them.
         platform: the board it is on.
         int16: whether activations may be int16.
-        int16_clip_tail: whether a tail Clip(0, 6) becomes an int16 convolution; else the Clip runs on the CPU.
-        tail_relu: whether the Relu of an int32 tail is part of the convolution; else it runs on the CPU.
-        tail_mul: whether a product that no BPU operator reads is computed on the BPU.
         bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
         negative_e_shift: whether the fused sum may shift right.
-        add_as_conv: whether the sum of two maps is a depthwise convolution with a fused sum.
+        sums_as_convolutions: whether the sum of two maps is a depthwise convolution with a fused sum.
+        subtracts_maps: whether two maps of one shape are subtracted.
+        adds_one_channel: whether a computed map of one channel is added to several.
+        broadcasts_both: whether both operands of a sum, difference or product may be broadcast.
+        constant_operands: whether a constant that no convolution took may be such an operand.
+        joins_constants: whether a constant may be joined to others.
+        pads_all_axes: whether other axes than height and width are padded.
+        negative_slopes: whether slopes of a PRelu may be negative.
+        transposes_integers: whether integers are transposed; else the CPU does it.
         elementwise_shift: largest left shift of the first operand of a sum or difference: what a multiplier of 15 bits
             would need beyond it is lost (22 nodes in 2 networks on bayes and bayes-e, 8 in 3 on bernoulli2).
         requantize_as_conv: whether another scale of a map is a depthwise convolution; else an HzRequantize.
@@ -107,11 +112,6 @@ class March(BaseModel):
         layout_outside: whether layout transposes stand outside quantise and dequantise nodes, and image inputs are
             NHWC.
         leaky_relu_operator: whether LeakyRelu has an operator of its own; else it is a look-up table.
-        rank4_only: whether tensors of other ranks are computed on the CPU.
-        cpu_operators: float operators that others run on the BPU and this one does not.
-        late_cpu_operators: operators that run on the CPU and whose inputs are quantised all the same.
-        late_rank3_operators: operators whose inputs of rank 3 are quantised all the same where ``rank4_only`` holds
-            (six networks of bernoulli2; Gather in ``vit_timm`` alone, provisional).
         limits: sizes.
         graph: rewrites of the float graph.
     """
@@ -121,12 +121,17 @@ class March(BaseModel):
     name: str
     platform: str
     int16: bool
-    int16_clip_tail: bool
-    tail_relu: bool
-    tail_mul: bool
     bias_bits: int
     negative_e_shift: bool
-    add_as_conv: bool
+    sums_as_convolutions: bool
+    subtracts_maps: bool
+    adds_one_channel: bool
+    broadcasts_both: bool
+    constant_operands: bool
+    joins_constants: bool
+    pads_all_axes: bool
+    negative_slopes: bool
+    transposes_integers: bool
     elementwise_shift: int
     requantize_as_conv: bool
     rounding_bias_in_mul: bool
@@ -135,10 +140,6 @@ class March(BaseModel):
     resize_decimal_bits: int
     layout_outside: bool
     leaky_relu_operator: bool
-    rank4_only: bool
-    cpu_operators: tuple[str, ...]
-    late_cpu_operators: tuple[str, ...]
-    late_rank3_operators: tuple[str, ...]
     limits: Limits
     graph: GraphRules
 

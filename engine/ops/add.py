@@ -127,11 +127,11 @@ class AddRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
-        if march.add_as_conv and _adds_two_maps(node):
+        if march.sums_as_convolutions and _adds_two_maps(node):
             is_map = len(shape_of(node.outputs[0])) == 4
             return None if is_map else because(Code.RANK_4, done="added to others")
         reason = refused_broadcast(node, march)
-        if reason is None and march.add_as_conv and _adds_one_map_to_all_channels(node):
+        if reason is None and not march.adds_one_channel and _adds_one_map_to_all_channels(node):
             return because(Code.ONE_CHANNEL_ADDED)
         return reason
 
@@ -154,7 +154,7 @@ def runs_as_convolution(node: ir.Node, march: March) -> bool:
     """
     producers = [before_calibration(given(node, index)).producer() for index in (0, 1)]
     on_cpu = any(item is not None and item.metadata_props.get(MARK_ON) == "CPU" for item in producers)
-    return march.add_as_conv and _adds_two_maps(node) and not on_cpu
+    return march.sums_as_convolutions and _adds_two_maps(node) and not on_cpu
 
 
 def _adds_two_maps(node: ir.Node) -> bool:

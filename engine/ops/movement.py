@@ -166,7 +166,7 @@ class ConcatRule(FloatRule):
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         constants = [constant_of(before_calibration(value)) for value in node.inputs if value is not None]
-        if march.rank4_only and any(array is not None for array in constants):
+        if not march.joins_constants and any(array is not None for array in constants):
             return because(Code.CONSTANT_OPERAND)
         return refused_rank(node)
 

@@ -132,7 +132,7 @@ class PadRule(FloatRule):
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.RANK_4, done="padded")
         widths = pad_widths(node)
-        if march.rank4_only and widths is not None and any(widths[axis] for axis in (0, 1, 4, 5)):
+        if not march.pads_all_axes and widths is not None and any(widths[axis] for axis in (0, 1, 4, 5)):
             return because(Code.PADDED_AXES, march=march.name)
         cuts = widths is not None and min(widths) < 0 and str(attribute(node, "mode", "constant")) != "constant"
         return because(Code.PADS) if widths is None or cuts else None

@@ -89,7 +89,7 @@ class PReluRule(FloatRule):
             return because(Code.NOT_CONSTANT, input="slope")
         if len(shape_of(given(node, 0))) != 4 or slope.size not in (1, shape_of(given(node, 0))[1]):
             return because(Code.RANK_4_SLOPES)
-        if march.leaky_relu_operator and slope.min() < 0:
+        if not march.negative_slopes and slope.min() < 0:
             return because(Code.NEGATIVE_SLOPE)
         return None
 

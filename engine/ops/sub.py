@@ -71,7 +71,7 @@ class SubRule(FloatRule):
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         a, b = (shape_of(given(node, index)) for index in (0, 1))
-        if march.add_as_conv and a == b:
+        if not march.subtracts_maps and a == b:
             return because(Code.NO_OPERATOR, march=march.name, op_type="Sub")
         return refused_broadcast(node, march)
 

@@ -15,7 +15,7 @@ from engine.march import March
 from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.place.options import PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.device import OPERATORS, On, Place, Site, Step
+from engine.rulebook.device import OPERATORS, DeviceSite, DeviceStep, On, Place
 from engine.rulebook.rule import Rule
 from engine.terms import measured_march
 
@@ -32,8 +32,8 @@ class _Asked:
     def of(cls, options: PlacementOptions) -> _Asked:
         return cls(wanted_on_bpu(options), asked_on_cpu(options), options.output_type is not None)
 
-    def site(self, node: ir.Node, march: March) -> Site:
-        return Site(node, march, self.on_bpu, self.on_cpu, self.typed)
+    def site(self, node: ir.Node, march: March) -> DeviceSite:
+        return DeviceSite(node, march, self.on_bpu, self.on_cpu, self.typed)
 
 
 def mark_placement(
@@ -87,12 +87,14 @@ def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_re
     """
     if str(node.name) in asked_on_cpu(options):
         return because(Code.ASKED_FOR)
-    site = Site(node, march, {str(node.name)} if on_request else frozenset())
+    site = DeviceSite(node, march, {str(node.name)} if on_request else frozenset())
     rule = OPERATORS.decide(site, measured_march(march.name))
     return None if rule is None else rule.then.reason(site)
 
 
-def _sites(model: ir.Model, march: March, nodes: list[ir.Node], step: Step, asked: _Asked) -> Iterator[Site]:
+def _sites(
+    model: ir.Model, march: March, nodes: list[ir.Node], step: DeviceStep, asked: _Asked
+) -> Iterator[DeviceSite]:
     """The nodes in the order of ``step``, with what its rules may know; chains are those that it begins with."""
     found = chains(model, march) if step.chains else []
     before: Mapping[ir.Node, ir.Node] = {node: last for chain in found for last, node in pairwise(chain)}
@@ -109,7 +111,7 @@ def _settle(nodes: list[ir.Node]) -> Iterator[ir.Node]:
             yield node
 
 
-def _set(site: Site, rule: Rule[Site, Place], *, settled: bool) -> None:
+def _set(site: DeviceSite, rule: Rule[DeviceSite, Place], *, settled: bool) -> None:
     """Let the node of ``site`` be where ``rule`` says; what is refused late stays on the BPU until that is settled."""
     place, late = rule.then, rule.then.on is On.LATE
     mark(site.node, MARK_ON, CPU if place.on is On.CPU or (late and settled) else BPU)

@@ -15,7 +15,7 @@ from engine.march import March
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.scale import Measured, Site, activations, is_placed, tensor_name
+from engine.rulebook.scale import MeasuredTensor, ScaleSite, activations, is_placed, tensor_name
 from engine.rulebook.solve import Scales
 from engine.terms import measured_march
 
@@ -40,7 +40,7 @@ def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book
         for node in reversed(nodes) if step.backwards else nodes:
             if is_calibration(node):
                 continue
-            site = Site(node, calibrations, asked, gathered)
+            site = ScaleSite(node, calibrations, asked, gathered)
             rule = step.table.decide(site, chip)
             if rule is not None:
                 for constraint in list(rule.then(site)):
@@ -53,7 +53,7 @@ def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book
     for name, root in roots.items():
         last = _moved_last(calibrations[root].inputs[0])
         follows = last in calibrations and last != root and scales.root(last) == scales.root(root)
-        measured = Measured(calibrations[root], last, follows)
+        measured = MeasuredTensor(calibrations[root], last, follows)
         values, margin = book.values.decide(measured, chip), book.margins.decide(measured, chip)
         if values is not None:
             sources[name] = replace(sources[name], values=last, rules=(*sources[name].rules, values.id))

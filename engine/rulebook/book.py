@@ -27,14 +27,14 @@ class Book:
         margins: what a threshold is multiplied by.
     """
 
-    devices: tuple[device.Step, ...] = device.STEPS
+    devices: tuple[device.DeviceStep, ...] = device.STEPS
     inputs: Table[calibrated.Input, calibrated.Calibrate] = calibrated.INPUTS
     results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
     before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
     after_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.AFTER_SCALES
-    scales: tuple[scale.Step, ...] = scale.STEPS
-    values: Table[scale.Measured, str] = scale.VALUES
-    margins: Table[scale.Measured, float] = scale.MARGINS
+    scales: tuple[scale.ScaleStep, ...] = scale.STEPS
+    values: Table[scale.MeasuredTensor, str] = scale.VALUES
+    margins: Table[scale.MeasuredTensor, float] = scale.MARGINS
 
     @property
     def tables(self) -> tuple[Table[Any, Any], ...]:

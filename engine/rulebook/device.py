@@ -41,7 +41,7 @@ class On(Enum):
 
 
 @dataclass(frozen=True)
-class Site:
+class DeviceSite:
     """A node, and what the rules may know of the network around it.
 
     Attributes:
@@ -91,9 +91,9 @@ class Place:
 
     on: On
     code: Code | None = None
-    stated: Callable[[Site], Reason | None] | None = None
+    stated: Callable[[DeviceSite], Reason | None] | None = None
 
-    def reason(self, site: Site) -> Reason | None:
+    def reason(self, site: DeviceSite) -> Reason | None:
         """The reason that ``site`` carries; None for the BPU."""
         if self.stated is not None:
             return self.stated(site)
@@ -136,15 +136,15 @@ ARITHMETIC_OF_RANK_3 = ("Add", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", 
 """Operators whose inputs bernoulli2 quantises where they give tensors of rank 3."""
 
 
-def _site(says: str, holds: Callable[[Site], bool]) -> Pattern[Site]:
+def _site(says: str, holds: Callable[[DeviceSite], bool]) -> Pattern[DeviceSite]:
     return Pattern(says, holds)
 
 
-def _refusal(site: Site) -> Reason | None:
+def _refusal(site: DeviceSite) -> Reason | None:
     return None if site.operator is None else site.operator.refusal(site.node, site.chip)
 
 
-def _late_refusal(site: Site) -> Reason | None:
+def _late_refusal(site: DeviceSite) -> Reason | None:
     return None if site.operator is None else site.operator.late_refusal(site.node, site.chip)
 
 
@@ -154,13 +154,13 @@ def _orders_pixels(node: ir.Node) -> bool:
     return is_image and tuple(attribute(node, "perm", ())) == (0, 3, 1, 2)
 
 
-def _is_no_float(site: Site) -> bool:
+def _is_no_float(site: DeviceSite) -> bool:
     positions = () if site.operator is None else site.operator.index_outputs
     numbers = [value for index, value in enumerate(site.node.outputs) if index not in positions]
     return any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers)
 
 
-def _has_undefined_constant(site: Site) -> bool:
+def _has_undefined_constant(site: DeviceSite) -> bool:
     node, rule = site.node, site.operator
     values = [] if rule is None else [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
     arrays = [constant_of(before_calibration(value)) for value in values if value is not None]
@@ -175,7 +175,7 @@ ON_REQUEST = _site(
     lambda site: site.operator is not None and site.operator.on_request and not site.asked,
 )
 
-OPERATORS: Table[Site, Place] = Table(
+OPERATORS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
@@ -299,7 +299,7 @@ def _gives_maps(node: ir.Node) -> bool:
     return all(len(shape_of(value)) == 4 for value in node.outputs)
 
 
-REQUESTS: Table[Site, Place] = Table(
+REQUESTS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
@@ -328,14 +328,14 @@ REQUESTS: Table[Site, Place] = Table(
 """What was asked for."""
 
 
-def _behind_cpu(site: Site) -> bool:
+def _behind_cpu(site: DeviceSite) -> bool:
     """Whether the CPU computes the first input."""
     value = site.node.inputs[0] if site.node.inputs else None
     head = None if value is None else value.producer()
     return head is not None and not on_bpu(head)
 
 
-def _is_only_activation(site: Site) -> bool:
+def _is_only_activation(site: DeviceSite) -> bool:
     """Whether ``site`` is the activation of a convolution that nothing else reads."""
     value = site.node.inputs[0] if site.node.inputs else None
     head = None if value is None else value.producer()
@@ -349,14 +349,14 @@ def _is_only_activation(site: Site) -> bool:
     )
 
 
-def _is_of_division(site: Site) -> bool:
+def _is_of_division(site: DeviceSite) -> bool:
     reader = None if site.node.op_type != "Reciprocal" or site.asked else sole_reader(site.node.outputs[0])
     return reader is not None and reader.op_type == "Mul" and not on_bpu(reader)
 
 
 BEHIND_CPU = _site("reads what the CPU computes", _behind_cpu)
 
-WHOLES: Table[Site, Place] = Table(
+WHOLES: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
@@ -389,18 +389,18 @@ def _readers(node: ir.Node) -> list[ir.Node]:
 NOT_READ_BY_BPU = of_node("is read by no BPU node", lambda node: not any(map(on_bpu, _readers(node))))
 
 
-def _is_asked_tail(site: Site) -> bool:
+def _is_asked_tail(site: DeviceSite) -> bool:
     return site.asked or (site.typed and site.node.outputs[0].is_graph_output())
 
 
-def _moves_tail_sum(site: Site) -> bool:
+def _moves_tail_sum(site: DeviceSite) -> bool:
     """Whether an int32 sum of one scale is moved, which is made float behind it as well."""
     value = site.node.inputs[0]
     passes = site.operator is not None and site.operator.moves_sums
     return passes and value is not None and is_exact_sum(before_calibration(value))
 
 
-def _moves_accumulator(node: ir.Node, site: Site) -> bool:
+def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
     """Whether ``node`` moves, directly or behind others, what could stay in int32 or float."""
     rule = rule_for(node)
     for index in () if rule is None else rule.activations(node):
@@ -436,7 +436,7 @@ def _follows_convolution(node: ir.Node) -> bool:
 
 PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
 
-TAILS: Table[Site, Place] = Table(
+TAILS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
@@ -470,7 +470,7 @@ TAILS: Table[Site, Place] = Table(
 """The ends, from the outputs of the network on: what would cost the last results their precision."""
 
 
-def _sums_alone(site: Site) -> bool:
+def _sums_alone(site: DeviceSite) -> bool:
     """Whether a sum is computed by no convolution and read by one node; one that several CPU nodes read stays."""
     return (
         site.node.op_type == "Add" and len(_readers(site.node)) == 1 and not runs_as_convolution(site.node, site.chip)
@@ -479,7 +479,7 @@ def _sums_alone(site: Site) -> bool:
 
 NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
 
-PRODUCTS: Table[Site, Place] = Table(
+PRODUCTS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
@@ -502,7 +502,7 @@ PRODUCTS: Table[Site, Place] = Table(
 
 
 @dataclass(frozen=True)
-class Step:
+class DeviceStep:
     """One look at the network.
 
     Attributes:
@@ -515,7 +515,7 @@ class Step:
     """
 
     says: str
-    table: Table[Site, Place]
+    table: Table[DeviceSite, Place]
     backwards: bool = False
     everywhere: bool = False
     chains: bool = False
@@ -523,10 +523,10 @@ class Step:
 
 
 STEPS = (
-    Step("what the BPU has", OPERATORS, everywhere=True),
-    Step("what was asked for", REQUESTS, everywhere=True, chains=True),
-    Step("what is one with a node on the CPU", WHOLES),
-    Step("the ends of the network", TAILS, backwards=True, chains=True),
-    Step("products and sums at the ends", PRODUCTS, backwards=True, settled=True),
+    DeviceStep("what the BPU has", OPERATORS, everywhere=True),
+    DeviceStep("what was asked for", REQUESTS, everywhere=True, chains=True),
+    DeviceStep("what is one with a node on the CPU", WHOLES),
+    DeviceStep("the ends of the network", TAILS, backwards=True, chains=True),
+    DeviceStep("products and sums at the ends", PRODUCTS, backwards=True, settled=True),
 )
 """In order; what is refused late leaves the BPU before the last."""

@@ -29,14 +29,14 @@ from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import Pattern, Rule, Table
-from engine.rulebook.solve import Constraint, Fixed, How, Largest, ScaleOf
+from engine.rulebook.solve import Constraint, FixedThreshold, How, LargestOf, ScaleOf
 
 TIED_ON_CPU = ("Pad", "Reshape")
 """What has the scale of what it moves although it goes to the CPU late."""
 
 
 @dataclass(frozen=True)
-class Site:
+class ScaleSite:
     """A node, and what the rules may know of the network around it.
 
     Attributes:
@@ -72,7 +72,7 @@ class Site:
         return () if self.operator is None else activations(self.node, self.operator)
 
 
-Demand = Callable[[Site], Iterator[Constraint]]
+Demand = Callable[[ScaleSite], Iterator[Constraint]]
 """What a rule demands of the tensors of a node."""
 
 
@@ -92,59 +92,59 @@ def is_placed(node: ir.Node) -> bool:
     return stays and not is_calibration(node) and rule_for(node) is not None
 
 
-def _ties(tie: Tie, says: str) -> Pattern[Site]:
-    def holds(site: Site) -> bool:
+def _ties(tie: Tie, says: str) -> Pattern[ScaleSite]:
+    def holds(site: ScaleSite) -> bool:
         return is_placed(site.node) and site.operator is not None and site.operator.tie(site.node) is tie
 
     return Pattern(says, holds)
 
 
-def _every_result_takes_the_source(site: Site) -> Iterator[Constraint]:
+def _every_result_takes_the_source(site: ScaleSite) -> Iterator[Constraint]:
     """Every result takes the scale of the input."""
     return (ScaleOf(str(value.name), site.operands[0], How.TAKES) for value in site.node.outputs)
 
 
-def _source_takes_the_result(site: Site) -> Iterator[Constraint]:
+def _source_takes_the_result(site: ScaleSite) -> Iterator[Constraint]:
     """The input takes the scale of the result, unless it takes another."""
     yield ScaleOf(site.operands[0], site.result, How.IF_FREE)
 
 
-def _source_follows_the_result(site: Site) -> Iterator[Constraint]:
+def _source_follows_the_result(site: ScaleSite) -> Iterator[Constraint]:
     """What the input has the scale of takes that of the result, unless something computes with it."""
     yield ScaleOf(site.operands[0], site.result, How.WITH_HEAD)
 
 
-def _operands_follow(site: Site) -> Iterator[Constraint]:
+def _operands_follow(site: ScaleSite) -> Iterator[Constraint]:
     """What operands have the scale of takes that of the result, unless something computes with it."""
     return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands)
 
 
-def _unasked_operands_follow(site: Site) -> Iterator[Constraint]:
+def _unasked_operands_follow(site: ScaleSite) -> Iterator[Constraint]:
     """So do the operands of which int16 is not asked."""
     return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands if name not in site.asked)
 
 
-def _largest_of_operands(site: Site) -> Iterator[Constraint]:
+def _largest_of_operands(site: ScaleSite) -> Iterator[Constraint]:
     """The threshold is the largest of those of the operands."""
-    yield Largest(site.result, site.operands)
+    yield LargestOf(site.result, site.operands)
 
 
-def _first_gathered_leads(site: Site) -> Iterator[Constraint]:
+def _first_gathered_leads(site: ScaleSite) -> Iterator[Constraint]:
     """What the input has the scale of takes that of the result."""
     yield ScaleOf(site.source, site.result, How.LEADS)
 
 
-def _later_gathered_follow(site: Site) -> Iterator[Constraint]:
+def _later_gathered_follow(site: ScaleSite) -> Iterator[Constraint]:
     """The result takes the scale of what the first one gives."""
     yield ScaleOf(site.result, site.gathered[site.source], How.TAKES)
 
 
-def _result_takes_the_source(site: Site) -> Iterator[Constraint]:
+def _result_takes_the_source(site: ScaleSite) -> Iterator[Constraint]:
     """The result takes the scale of the input, unless it takes another."""
     yield ScaleOf(site.result, site.source, How.IF_FREE)
 
 
-def _fixed(site: Site) -> Iterator[Constraint]:
+def _fixed(site: ScaleSite) -> Iterator[Constraint]:
     """Thresholds of what the operator reads alone, and of what it gives."""
     rule, decided = site.operator, scale_source(site.node).fixed
     for name, index in ((site.source, 0), (site.result, 1)):
@@ -157,23 +157,23 @@ def _fixed(site: Site) -> Iterator[Constraint]:
         if index == 1 and decided is not None:
             threshold = decided
         if threshold is not None:
-            yield Fixed(name, threshold)
+            yield FixedThreshold(name, threshold)
 
 
-def _is_late_gather(site: Site) -> bool:
+def _is_late_gather(site: ScaleSite) -> bool:
     return site.node.op_type == "Gather" and refused_late(site.node)
 
 
-def _is_first_gather(site: Site) -> bool:
+def _is_first_gather(site: ScaleSite) -> bool:
     return site.gathered.get(site.source) == site.result
 
 
-def _keeps_threshold(site: Site) -> bool:
+def _keeps_threshold(site: ScaleSite) -> bool:
     keeps = is_placed(site.node) and site.operator is not None and site.operator.keeps_threshold(site.node)
     return keeps and site.source in site.calibrations
 
 
-def _keeps_operands(site: Site) -> bool:
+def _keeps_operands(site: ScaleSite) -> bool:
     """Whether the operands keep their own thresholds: what is given is int16, and no reader fixes it.
 
     Before an int16 Sigmoid they take its range (heads of ``yolov8_decode``, ``yolo11``, ``fpn_retina_gn``). What joins
@@ -188,7 +188,7 @@ def _keeps_operands(site: Site) -> bool:
     return rule is None or rule.fixed_thresholds(readers[0], "int16")[0] is None
 
 
-def _is_output(site: Site) -> bool:
+def _is_output(site: ScaleSite) -> bool:
     calibration = site.calibrations.get(site.result)
     return calibration is not None and calibration.outputs[0].is_graph_output()
 
@@ -204,7 +204,7 @@ KEEPS_OPERANDS = Pattern("gives an int16 tensor that no reader fixes", _keeps_op
 OUTPUT = Pattern("gives an output of the network", _is_output)
 LATE_GATHER = Pattern("is a Gather that left the BPU late", _is_late_gather)
 
-ScaleTable = Table[Site, Demand]
+ScaleTable = Table[ScaleSite, Demand]
 
 MOVED: ScaleTable = Table(
     "scale",
@@ -307,7 +307,7 @@ FIXED: ScaleTable = Table(
 
 
 @dataclass(frozen=True)
-class Step:
+class ScaleStep:
     """One look at the network.
 
     Attributes:
@@ -322,12 +322,12 @@ class Step:
 
 
 STEPS = (
-    Step("what moves values", MOVED),
-    Step("what enlarges maps", ENLARGED),
-    Step("what is gathered on the CPU", GATHERED),
-    Step("what is joined, the last first", JOINED, backwards=True),
-    Step("what keeps the scale of its input", KEPT),
-    Step("thresholds that an operator fixes", FIXED),
+    ScaleStep("what moves values", MOVED),
+    ScaleStep("what enlarges maps", ENLARGED),
+    ScaleStep("what is gathered on the CPU", GATHERED),
+    ScaleStep("what is joined, the last first", JOINED, backwards=True),
+    ScaleStep("what keeps the scale of its input", KEPT),
+    ScaleStep("thresholds that an operator fixes", FIXED),
 )
 """In order; a constraint holds as far as those before allow it."""
 
@@ -350,7 +350,7 @@ shifted windows, takes 1.1 times as much; why is unknown. Through a Reshape ther
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTensor:
     """A calibrated tensor whose own values, or those of a moved form of it, give a threshold.
 
     Attributes:
@@ -364,13 +364,13 @@ class Measured:
     has_its_scale: bool
 
 
-def _goes_into_softmax(site: Measured) -> bool:
+def _goes_into_softmax(site: MeasuredTensor) -> bool:
     readers = [usage.node for usage in site.calibration.outputs[0].uses()]
     is_read = bool(readers) and all(reader.op_type == "Softmax" and not on_bpu(reader) for reader in readers)
     return is_read and attribute(site.calibration, "qtype") == "int16"
 
 
-VALUES: Table[Measured, str] = Table(
+VALUES: Table[MeasuredTensor, str] = Table(
     "scale",
     [
         Rule(
@@ -382,7 +382,7 @@ VALUES: Table[Measured, str] = Table(
         ),
     ],
 )
-MARGINS: Table[Measured, float] = Table(
+MARGINS: Table[MeasuredTensor, float] = Table(
     "scale",
     [
         Rule(

@@ -26,7 +26,7 @@ class ScaleOf:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedThreshold:
     """The threshold of ``tensor`` is ``threshold``, unless it takes the scale of another."""
 
     tensor: str
@@ -34,14 +34,14 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Largest:
+class LargestOf:
     """The threshold of ``tensor`` is the largest of those of ``operands``."""
 
     tensor: str
     operands: tuple[str, ...]
 
 
-Constraint = ScaleOf | Fixed | Largest
+Constraint = ScaleOf | FixedThreshold | LargestOf
 
 
 class Scales:
@@ -61,11 +61,11 @@ class Scales:
     def add(self, constraint: Constraint, rule: str) -> None:
         """Let ``constraint``, which ``rule`` demands, hold as far as those before allow it."""
         match constraint:
-            case Fixed(tensor, threshold):
+            case FixedThreshold(tensor, threshold):
                 if tensor not in self._of:
                     self.fixed[tensor] = threshold
                     self._rules[tensor] = rule
-            case Largest(tensor, operands):
+            case LargestOf(tensor, operands):
                 self.largest[tensor] = operands
                 self._rules[tensor] = rule
             case ScaleOf(tensor, of, How.TAKES):

@@ -95,11 +95,11 @@ def refused_broadcast(node: ir.Node, march: March) -> Reason | None:
     a, b = (given(node, index) for index in (0, 1))
     constants = [is_constant(value) for value in (a, b)]
     first, second, out = (shape_of(value) for value in (a, b, node.outputs[0]))
-    if march.add_as_conv and any(constants) and _one_for_all_samples(second if constants[1] else first, out):
+    if not march.constant_operands and any(constants) and _one_for_all_samples(second if constants[1] else first, out):
         return because(Code.CONSTANT_NOT_FOLDED)
     if not 1 <= len(out) <= 5 or (len(first) != len(second) and not any(constants)):
         return because(Code.RANKS_DIFFER)
-    if march.add_as_conv and first != out and second != out:
+    if not march.broadcasts_both and first != out and second != out:
         return because(Code.BOTH_BROADCAST)
     return None
 
@@ -110,7 +110,7 @@ def refused_constant(node: ir.Node, march: March) -> Reason | None:
     24 products and sums in ``detr``, ``vit_sep``, ``vit_timm``, ``fpn_retina_gn`` and ``swin`` on bernoulli2.
     """
     constants = [is_constant(given(node, index)) for index in (0, 1)]
-    return because(Code.CONSTANT_NOT_FOLDED) if march.add_as_conv and any(constants) else None
+    return because(Code.CONSTANT_NOT_FOLDED) if not march.constant_operands and any(constants) else None
 
 
 def _one_for_all_samples(constant: tuple[int, ...], out: tuple[int, ...]) -> bool:

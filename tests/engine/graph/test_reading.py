@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx import helper
 
-from engine.graph import float_readers, sole_reader, used_once
+from engine.graph.reading import float_readers, sole_reader, used_once
 from engine.place import place
 from tests.engine.place.networks import network, one
 

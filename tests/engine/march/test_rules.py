@@ -32,9 +32,9 @@ def test_bayes_and_bayes_e_agree_on_all_but_their_names() -> None:
         ("bias_bits", 16, 32),
         ("elementwise_shift", 6, 23),
         ("resize_decimal_bits", 8, 16),
-        ("tail_relu", False, True),
+        ("negative_slopes", False, True),
         ("layout_outside", True, False),
-        ("add_as_conv", True, False),
+        ("sums_as_convolutions", True, False),
     ],
 )
 def test_bernoulli2_differs(name: str, old: object, new: object) -> None:

@@ -13,6 +13,8 @@ from engine.frontend.caffe import CONVERTERS
 from engine.march import MARCHES, Limits, load_march
 from engine.ops.core.base import FloatRule
 from engine.ops.registry import RULE_BY_TYPE
+from engine.rulebook.device import LACKING, LATE
+from engine.terms import March
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "support.md"
 HEAD = """# Operators and limits per march
@@ -32,7 +34,7 @@ reads the result. int16: the sides that may be int16 (not on bernoulli2).
 
 def places(name: str, rule: FloatRule) -> Iterator[str]:
     for march in map(load_march, MARCHES):
-        if name in (*march.cpu_operators, *march.late_cpu_operators):
+        if march.name == March.BERNOULLI2 and name in (*LACKING, *LATE):
             yield "CPU"
         else:
             yield "on request" if rule.on_request else "BPU, passive" if rule.passive else "BPU"

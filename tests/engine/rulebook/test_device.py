@@ -7,7 +7,7 @@ from onnx import helper
 
 from engine.march import load_march
 from engine.ops.core.reasons import Code, sentence
-from engine.rulebook.device import OPERATORS, STEPS, On, Site
+from engine.rulebook.device import OPERATORS, STEPS, DeviceSite, On
 from engine.terms import March
 from tests.engine.place.networks import network, one
 
@@ -26,7 +26,7 @@ from tests.engine.place.networks import network, one
 )
 def test_an_operator_alone(march: str, op_type: str, rule: str, on: On) -> None:
     (node,) = (node for node in network([one(op_type, "c0")]).graph if node.name == "Middle")
-    site = Site(node, load_march(march))
+    site = DeviceSite(node, load_march(march))
     found = OPERATORS.decide(site, March(march))
     assert found is not None
     assert (found.id, found.then.on) == (rule, on)
@@ -36,7 +36,7 @@ def test_an_operator_alone(march: str, op_type: str, rule: str, on: On) -> None:
 def test_a_reason_has_the_parameters_of_its_sentence() -> None:
     middle = [helper.make_node("ReduceMean", ["c0"], ["r"], name="Mean", axes=[1]), one("Sub", "c0", "r")]
     (node,) = (node for node in network(middle).graph if node.name == "Mean")
-    site = Site(node, load_march("bernoulli2"))
+    site = DeviceSite(node, load_march("bernoulli2"))
     found = OPERATORS.decide(site, March.BERNOULLI2)
     assert found is not None
     assert found.id == "device.mean-of-normalisation"

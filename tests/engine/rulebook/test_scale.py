@@ -7,8 +7,8 @@ from onnx import helper
 
 from engine.march import load_march
 from engine.place.devices import mark_placement
-from engine.rulebook.scale import STEPS, Site
-from engine.rulebook.solve import Fixed, How, ScaleOf
+from engine.rulebook.scale import STEPS, ScaleSite
+from engine.rulebook.solve import FixedThreshold, How, ScaleOf
 from engine.terms import March
 from tests.engine.place.networks import network, one
 
@@ -21,7 +21,7 @@ def demands(op_type: str, *inputs: str, **attributes: object) -> dict[str, list[
     model = network(middle)
     mark_placement(model, load_march("bayes-e"))
     (node,) = (node for node in model.graph if node.name == "Middle")
-    site = Site(node)
+    site = ScaleSite(node)
     rules = [step.table.decide(site, March.BAYES_E) for step in STEPS]
     return {rule.id: list(rule.then(site)) for rule in rules if rule is not None and rule.id != "scale.fixed"}
 
@@ -45,5 +45,5 @@ def test_what_a_node_demands(op_type: str, inputs: tuple[str, ...], found: dict[
 
 
 def test_fixed_thresholds_compare_by_value() -> None:
-    assert Fixed("a", 1.0) == Fixed("a", 1.0)
-    assert len({Fixed("a", 1.0), Fixed("a", 2.0)}) == 2
+    assert FixedThreshold("a", 1.0) == FixedThreshold("a", 1.0)
+    assert len({FixedThreshold("a", 1.0), FixedThreshold("a", 2.0)}) == 2

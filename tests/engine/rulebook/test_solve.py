@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.rulebook.solve import Constraint, Fixed, How, Largest, ScaleOf, Scales
+from engine.rulebook.solve import Constraint, FixedThreshold, How, LargestOf, ScaleOf, Scales
 
 NAMES = "abcd"
 CONSTRAINTS = st.lists(
     st.builds(ScaleOf, st.sampled_from(NAMES), st.sampled_from(NAMES), st.sampled_from(How))
-    | st.builds(Fixed, st.sampled_from(NAMES), st.just(1.0)),
+    | st.builds(FixedThreshold, st.sampled_from(NAMES), st.just(1.0)),
     max_size=12,
 )
 
@@ -41,12 +41,12 @@ def test_who_takes_whose_scale(constraints: list[Constraint], computed: str, roo
 
 
 def test_a_fixed_threshold_is_that_of_a_tensor_that_takes_no_other() -> None:
-    scales = solved(ScaleOf("a", "b", How.TAKES), Fixed("a", 2.0), Fixed("b", 3.0))
+    scales = solved(ScaleOf("a", "b", How.TAKES), FixedThreshold("a", 2.0), FixedThreshold("b", 3.0))
     assert scales.fixed == {"b": 3.0}
 
 
 def test_rules_are_told_from_a_tensor_to_the_one_whose_scale_it_has() -> None:
-    scales = solved(ScaleOf("a", "b", How.TAKES), ScaleOf("b", "c", How.TAKES), Largest("d", ("a", "c")))
+    scales = solved(ScaleOf("a", "b", How.TAKES), ScaleOf("b", "c", How.TAKES), LargestOf("d", ("a", "c")))
     assert scales.rules("a") == ("rule.0", "rule.1")
     assert scales.rules("c") == ()
     assert scales.rules("d") == ("rule.2",)

@@ -1,0 +1,34 @@
+"""Evidence as a sentence, and the file of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.rulebook.book import RULES
+from engine.rulebook.evidence import RuleEvidence, evidence_for, load_evidence
+
+
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [
+        (RuleEvidence(), "no recorded conversion shows it"),
+        (RuleEvidence(cases=1, networks=1, nodes=3), "3 nodes in 1 case of 1 network, so it is provisional"),
+        (
+            RuleEvidence(cases=4, networks=2, nodes=9, contradicted=1, contradictions=("a: b",), needed=("c", "d")),
+            "9 nodes in 4 cases of 2 networks; the original did otherwise at 1: a: b; "
+            "the smallest case that needs it: c",
+        ),
+    ],
+)
+def test_evidence_reads_as_a_sentence(evidence: RuleEvidence, says: str) -> None:
+    assert str(evidence) == says
+
+
+def test_the_file_has_every_rule_and_no_other() -> None:
+    """``ptqlab rules evidence CASES... -o engine/rulebook/evidence.json`` writes it anew."""
+    assert load_evidence().keys() == RULES.keys()
+    assert evidence_for("calibrated.input").cases > 0
+
+
+def test_what_no_case_says_anything_of_has_no_evidence() -> None:
+    assert evidence_for("device.made-up") == RuleEvidence()
