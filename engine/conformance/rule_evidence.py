@@ -123,6 +123,7 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
         case: what the original made of it.
     """
     theirs = load_model(case.calibrated) if case.calibrated.is_file() else None
+    nodes = {} if theirs is None else {str(node.name): node.op_type for node in theirs.graph}
     tensors = {} if theirs is None else calibrated_tensors(theirs)
     thresholds = {} if theirs is None else {**weight_thresholds(theirs), **activation_thresholds(theirs)}
     for node in placed.graph:
@@ -132,6 +133,8 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
             table = rule.partition(".")[0]
             if table == "device" and (device := case.devices.get(printed_name(name))) is not None:
                 yield RuleVerdict(rule, name, (device == CPU) is not on_bpu(node))
+            elif table == "rewrite" and theirs is not None:
+                yield RuleVerdict(rule, name, nodes.get(name) == node.op_type)
             elif table == "calibrated" and theirs is not None:
                 found = [value.name for value in node.outputs if value.name in tensors]
                 yield RuleVerdict(rule, tensor or name, tensor in tensors if tensor else not found)

@@ -14,7 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from engine.errors import OptimizeError
-from engine.ir import HORIZON_DOMAIN
+from engine.ir import HORIZON_DOMAIN, MARK_MADE
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS
 from engine.optimize.base import static_shape
 
@@ -70,8 +70,9 @@ class CheckedPasses:
         check_order(self._model, f"optimisation pass {name}")
         opset = self._model.opset_imports.get("", 0)
         for node in self._model.graph:
-            state = _state(node)
-            if self._known.get(node) != state:
+            if node not in self._known:
+                node.metadata_props[MARK_MADE] = name
+            if self._known.get(node) != _state(node):
                 _check_node(node, opset, name)
                 self._known[node] = _state(node)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import ConfigError
 from engine.rulebook import calibrated, device, scale
+from engine.rulebook.rewrite import REWRITES
 from engine.rulebook.rule import ALL, BAYES, BERNOULLI, Rule, Table
 
 
@@ -68,7 +69,10 @@ BOOK = Book()
 """The rules that conversions follow."""
 
 RULES: Mapping[str, Rule[Any, Any]] = MappingProxyType(
-    {rule.id: rule for rule in (*(rule for table in BOOK.tables for rule in table), scale.CONSTANT)}
+    {
+        **REWRITES,
+        **{rule.id: rule for rule in (*(rule for table in BOOK.tables for rule in table), scale.CONSTANT)},
+    }
 )
 """Every rule by its id."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.graph.scales import scale_source
-from engine.ir import MARK_RULE, is_calibration
+from engine.ir import MARK_MADE, MARK_RULE, is_calibration
+from engine.rulebook.rewrite import rewrite_id
 
 
 def note(node: ir.Node, rule: str) -> None:
@@ -14,9 +15,10 @@ def note(node: ir.Node, rule: str) -> None:
 
 
 def rules_of(node: ir.Node) -> tuple[str, ...]:
-    """Ids of the rules that decided ``node``, and the scale of what it calibrates."""
+    """Ids of the rules that made and decided ``node``, and the scale of what it calibrates."""
     scale = scale_source(node).rules if is_calibration(node) else ()
-    return tuple(dict.fromkeys((*_noted(node), *scale)))
+    made = [rewrite_id(node.metadata_props[MARK_MADE])] if MARK_MADE in node.metadata_props else []
+    return tuple(dict.fromkeys((*made, *_noted(node), *scale)))
 
 
 def rules_behind(node: ir.Node) -> tuple[str, ...]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from engine.rulebook.book import RULES, chips_of, decision_of
 from engine.rulebook.evidence import evidence_for
 
-_TITLES = {"device": "BPU or CPU", "calibrated": "What is calibrated", "scale": "What has one scale"}
+_TITLES = {
+    "rewrite": "What becomes of the float graph",
+    "device": "BPU or CPU",
+    "calibrated": "What is calibrated",
+    "scale": "What has one scale",
+}
 
 _HEAD = """# Rules of the original
 
@@ -30,6 +35,7 @@ def rules_page() -> str:
                 continue
             over = ", ".join(f"`{each}`" for each in rule.over)
             cells = (f"`{rule.id}`: {rule.says}", chips_of(rule), rule.when.says, decision_of(rule), over)
-            lines.append(f"| {' | '.join(cells)} | {evidence_for(rule.id)} |")
+            row = f"| {' | '.join(cells)} | {evidence_for(rule.id)} |"
+            lines.append(row.replace("<", "&lt;"))
         lines.append("")
     return "\n".join(lines)
