@@ -30,7 +30,7 @@ _SUM_AXES_AS_INPUT = 13
 
 
 class DecomposeNormalization(NodePass):
-    """Normalisations are written out as exporters did before opset 17: ``(x - mean) / sqrt(variance + e) * scale + bias``.
+    """Normalisations become ``(x - mean) / sqrt(variance + epsilon) * scale + bias``, as written before opset 17.
 
     An InstanceNormalization squares by a product (all 10 in ``style`` and ``fpn_retina_gn``, where names are from).
     """
