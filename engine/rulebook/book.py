@@ -85,7 +85,7 @@ def find_rule(name: str) -> Rule[Any, Any]:
     Raises:
         ConfigError: there is none; the message says which are near it.
     """
-    from engine.config.values import hint
+    from engine.errors import hint
 
     if name not in RULES:
         raise ConfigError(f"there is no rule {name!r}{hint(name, RULES)}; ptqlab rules lists them")

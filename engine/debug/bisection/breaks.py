@@ -16,9 +16,9 @@ from engine.calibrate.forward.health import FLOOR_SQNR, IntegerDistance, broken
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.bisection.integer_error import integer_values
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors
+from engine.facts.devices import CPU
 from engine.ir import MARK_ON, before_calibration, constant_of
 from engine.ops.foreign.composite import PREPROCESS
-from engine.place.chains import CPU
 
 
 @dataclass(frozen=True)
