@@ -132,7 +132,7 @@ def main() -> None:
         (FOLDER / f"{case.name}.onnx.gz").write_bytes(_stripped(subject.optimized))
         devices, calibrated = _facts(subject, case)
         kept.append(RuleCase(case.name, subject.march, asdict(subject.requests), rules, devices, calibrated))
-        print(case.name, len(subject.optimized.graph), *rules, flush=True)
+        sys.stdout.write(f"{case.name}: {', '.join(rules)}\n")
     INDEX.write_text(json.dumps([asdict(case) for case in kept], indent=1, default=list) + "\n", encoding="utf-8")
 
 
