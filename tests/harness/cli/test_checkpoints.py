@@ -83,9 +83,7 @@ def test_without_ultralytics_one_message_has_the_remedy(tmp_path: Path, monkeypa
     pytest.importorskip("torch")
     data, best = described(tmp_path / "data"), checkpoint(tmp_path / "best.pt")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        MissingError, match=r"ultralytics is not in .*--python VENV/bin/python .*yolo export"
-    ):
+    with pytest.raises(MissingError, match=r"ultralytics is not in .*--python VENV/bin/python .*yolo export"):
         run(str(best), data=data, workdir=tmp_path / "work")
     assert not (tmp_path / "work").exists()
 

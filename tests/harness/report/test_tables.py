@@ -220,7 +220,5 @@ def test_hopeless_settings_are_named_with_their_cause_where_the_sweep_tells_it()
         "place the boxes. Rounding is not the cause: int16 does not help. Use max."
     )
     assert "cut off rare large values. Rounding" in text((2, 3))
-    assert text((2,)).endswith(
-        "Hopeless: kl, 55 points worse."
-    )  # kl with int16 is not hopeless
+    assert text((2,)).endswith("Hopeless: kl, 55 points worse.")  # kl with int16 is not hopeless
     assert text((0, 2)).endswith("Hopeless: max, kl, 1 to 55 points worse.")
