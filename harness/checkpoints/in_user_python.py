@@ -38,7 +38,7 @@ def raw_maps(head: Any, maps: list[Any]) -> list[Any]:
     return found + ([head.proto(maps[0])] if hasattr(head, "proto") else [])
 
 
-def output_names(head: Any) -> list[str]:
+def names_of_head(head: Any) -> list[str]:
     """Names of what :func:`raw_maps` gives."""
     kinds = ["box", "cls"]
     if type(head).__name__ in RAW_AND_MORE:
@@ -52,7 +52,7 @@ def without_decoding(head: Any) -> dict[str, Any]:
     kind = type(head)
     whole = {"head": kind.__name__, "is_raw": False, "outputs": []}
     if kind.__name__ in RAW or (kind.__name__ in RAW_AND_MORE and getattr(head, "one2one_cv2", None) is None):
-        names = output_names(head)
+        names = names_of_head(head)
         kind.forward = raw_maps
         return {**whole, "is_raw": True, "outputs": names}
     if kind.__name__ == "Classify":
@@ -93,7 +93,7 @@ def export_script(job: dict[str, Any]) -> dict[str, Any]:
     torch = importlib.import_module("torch")
     module = torch.jit.load(job["path"], map_location="cpu").eval()
     names = [argument.name for argument in module.forward.schema.arguments[1:]]
-    write(torch, module, names, [shape_of(job, name, names, None) for name in names], job["network"])
+    write_network(torch, module, names, [shape_for(job, name, names, None) for name in names], job["network"])
     return {"version": "torch " + str(torch.__version__)}
 
 
@@ -103,14 +103,14 @@ def export_program(job: dict[str, Any]) -> dict[str, Any]:
     program = torch.export.load(job["path"])
     names = list(program.graph_signature.user_inputs)
     known = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    shapes = [shape_of(job, name, names, known.get(name)) for name in names]
+    shapes = [shape_for(job, name, names, known.get(name)) for name in names]
     module = program.module()
     traced = torch.jit.trace(module, tuple(torch.zeros(*shape) for shape in shapes), check_trace=False)
-    write(torch, traced, names, shapes, job["network"])
+    write_network(torch, traced, names, shapes, job["network"])
     return {"version": "torch " + str(torch.__version__)}
 
 
-def shape_of(job: dict[str, Any], name: str, names: list[str], example: Any) -> list[int]:
+def shape_for(job: dict[str, Any], name: str, names: list[str], example: Any) -> list[int]:
     """The shape of an input: asked for by its name, by none if it is the only one, or that of the file."""
     shapes = job["shapes"]
     strangers = sorted(set(shapes) - set(names))
@@ -125,7 +125,7 @@ def shape_of(job: dict[str, Any], name: str, names: list[str], example: Any) -> 
     raise ValueError("the file does not say the shape of its input " + name + ": give --input-shape " + name + "=SHAPE")
 
 
-def write(torch: Any, module: Any, names: list[str], shapes: list[list[int]], path: str) -> None:
+def write_network(torch: Any, module: Any, names: list[str], shapes: list[list[int]], path: str) -> None:
     """Export ``module`` with inputs of these shapes, float32."""
     options = {"opset_version": OPSET, "input_names": names, "do_constant_folding": True}
     try:

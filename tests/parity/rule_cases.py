@@ -33,6 +33,7 @@ INDEX = FOLDER / "cases.json"
 _LARGEST = 64
 """Elements of a constant that is kept as it is."""
 _MOST_BYTES = 50_000
+_MOST_NODES = 50
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ def _chosen(cases: list[RecordedCase]) -> Iterator[tuple[RecordedCase, PlacedSub
                 subjects.append((case, subject_of(case)))
             except PtqlabError:
                 continue
-    for case, subject in sorted(subjects, key=lambda pair: len(pair[1].optimized.graph)):
+    small = [pair for pair in subjects if len(pair[1].optimized.graph) <= _MOST_NODES]
+    for case, subject in sorted(small, key=lambda pair: len(pair[1].optimized.graph)):
         contradicted = {each.rule for each in verdicts(subject.placed(), case) if not each.agrees}
         found = [rule for rule in needed_by(subject, sorted(known)) if rule not in contradicted]
         if found and len(_stripped(subject.optimized)) <= _MOST_BYTES:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.checkpoints import in_user_python
-from harness.checkpoints.in_user_python import logits_of, main, output_names, raw_maps, shape_of, without_decoding
+from harness.checkpoints.in_user_python import logits_of, main, names_of_head, raw_maps, shape_for, without_decoding
 
 
 class Detect:
@@ -42,9 +42,9 @@ class Segment(Detect):
 
 def test_raw_maps_are_those_of_the_convolutions() -> None:
     assert raw_maps(Detect(), [1, 2]) == ["box 1", "cls 1", "box 2", "cls 2"]
-    assert output_names(Detect()) == ["box8", "cls8", "box16", "cls16"]
+    assert names_of_head(Detect()) == ["box8", "cls8", "box16", "cls16"]
     assert raw_maps(Segment(), [1, 2]) == ["box 1", "cls 1", "mask 1", "box 2", "cls 2", "mask 2", "proto 1"]
-    assert output_names(Segment())[2:] == ["mask8", "box16", "cls16", "mask16", "proto"]
+    assert names_of_head(Segment())[2:] == ["mask8", "box16", "cls16", "mask16", "proto"]
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -77,13 +77,18 @@ def test_a_classifier_is_in_training_for_its_own_forward_only() -> None:
 
 def test_shapes_come_from_the_option_the_file_or_the_image() -> None:
     job: dict[str, Any] = {"shapes": {"x": [1, 2]}, "image": [1, 3, 8, 8]}
-    assert shape_of(job, "x", ["x", "y"], None) == [1, 2]
-    assert shape_of(job, "y", ["x", "y"], SimpleNamespace(shape=(1, 4))) == [1, 4]
-    assert shape_of({"shapes": {}, "image": [1, 3, 8, 8]}, "x", ["x"], SimpleNamespace(shape=("s0", 4))) == [1, 3, 8, 8]
+    assert shape_for(job, "x", ["x", "y"], None) == [1, 2]
+    assert shape_for(job, "y", ["x", "y"], SimpleNamespace(shape=(1, 4))) == [1, 4]
+    assert shape_for({"shapes": {}, "image": [1, 3, 8, 8]}, "x", ["x"], SimpleNamespace(shape=("s0", 4))) == [
+        1,
+        3,
+        8,
+        8,
+    ]
     with pytest.raises(ValueError, match="does not say the shape of its input y: give --input-shape y=SHAPE"):
-        shape_of(job, "y", ["x", "y"], None)
+        shape_for(job, "y", ["x", "y"], None)
     with pytest.raises(ValueError, match="--input-shape x: the inputs are a, b"):
-        shape_of(job, "a", ["a", "b"], None)
+        shape_for(job, "a", ["a", "b"], None)
 
 
 def test_a_failure_is_a_reply(tmp_path: Path) -> None:
