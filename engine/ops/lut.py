@@ -164,7 +164,7 @@ NEAR_POLE_OF_ATANH = 0.9999
 
 CURVES: Mapping[str, Curve] = MappingProxyType(
     {
-        "HzHardSwish": Curve(low=-3.0, high=3.0, below=0.0, above=1.0),
+        "HzHardSwish": Curve(low=-3.0, high=3.0, below=0.0),
         "HardSigmoid": Curve(low=-HARD_SIGMOID_INPUT, below=0.0, even=True),
         "Elu": Curve(high=0.0, above=1.0),
         "HzSwish": Curve(low=-13.0, high=13.0),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.ir import before_calibration, constant_of
 from engine.ops.core.float_nodes import clip_limits, given, required
-from engine.ops.core.special import error_function, sigmoid
+from engine.ops.core.special import error_function, exponential, sigmoid
 from engine.ops.foreign.composite import COMPOSITES
 from engine.parity import HARD_SIGMOID, is_declined
 
@@ -61,7 +61,7 @@ STANDARD: Mapping[str, Function] = MappingProxyType(
         "Softplus": _plain(lambda x: np.logaddexp(x, 0)),
         "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
         "Erf": _plain(error_function),
-        "Exp": _plain(np.exp),
+        "Exp": _plain(exponential),
         "Log": _plain(np.log),
         "Sqrt": _plain(np.sqrt),
         "Reciprocal": _plain(np.reciprocal),

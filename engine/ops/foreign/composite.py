@@ -127,8 +127,8 @@ def swish(x: Array, _: Mapping[str, Any]) -> Array:
 
 
 def hard_swish(x: Array, _: Mapping[str, Any]) -> Array:
-    """``x * clip(x / 6 + 0.5, 0, 1)``."""
-    return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1), x.dtype)
+    """``x * clip(x + 3, 0, 6) / 6``: the order of a float32 table that the original shows (``mobilenet_v3_c``)."""
+    return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
 
 def mish(x: Array, _: Mapping[str, Any]) -> Array:

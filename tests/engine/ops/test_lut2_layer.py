@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.ir import attribute, load_model
 from engine.ops.core.element_functions import FUNCTIONS
-from engine.ops.foreign.composite import swish
+from engine.ops.foreign.composite import hard_swish, swish
 from engine.ops.lut import CURVES
 from engine.ops.lut2_layer import Curve, interpolation_tables
 from engine.ops.registry import operator, read_attributes
@@ -54,7 +54,7 @@ def test_segments_of_swish_are_the_originals(reference_dir: Path) -> None:
     """Its thresholds are not known: these were fitted to the table, which the segments do not come from."""
     model = load_model(reference_dir / "golden" / "operators" / "op_lut2_i16_swish.onnx")
     (node,) = model.graph
-    found = interpolation_tables(lambda x: swish(x, {}), 4.58834 / 32767, 4.542141 / 32767)
+    found = interpolation_tables(lambda x: swish(x, {}), 4.58835 / 32767, 4.542261 / 32767)
     for name in ("bound", "scale", "left_shift", "right_shift"):
         assert found[name] == list(attribute(node, name))
     for name in ("bias", "table_param"):
@@ -102,3 +102,25 @@ def test_the_grid_over_all_inputs_is_computed_in_float32() -> None:
     found = interpolation_tables(lambda x: function("Sigmoid", x), 0.00033845973666757345, 3.051804378628731e-05)
     assert found["bias"] == [26440, 20043, 18329, 30110, -17169, -23456, -17245, 32761]
     assert found["bound"] == [-32768, -6400, -3584, 255, 4095, 6911, 32767, 32767]
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys", "line"),
+    [
+        (0.0003334288834594190, 0.0003334228880703449, (16387, -28106, 2, 14)),
+        (0.0004299230640754104, 0.0004290565557312220, (16417, -9833, 0, 14)),
+        (0.0003981658664997667, 0.0003981650224886834, (16385, -23075, 0, 14)),
+    ],
+)
+def test_the_last_line_of_a_swish_is_computed_in_float32(xs: float, ys: float, line: tuple[int, ...]) -> None:
+    """Of a YOLO11 in int16, as the original has them; in float64 their offsets are -28128, -9637 and -15412."""
+    found = interpolation_tables(lambda x: swish(x, {}), xs, ys, CURVES["HzSwish"])
+    assert tuple(found[name][-1] for name in ("scale", "bias", "left_shift", "right_shift")) == line
+
+
+def test_the_last_line_of_a_hard_swish_has_the_offset_that_its_rounding_leaves() -> None:
+    """``Mul_19`` of ``mobilenet_v3_c``."""
+    found = interpolation_tables(
+        lambda x: hard_swish(x, {}), 0.0007888937834650278, 0.0005451239994727075, CURVES["HzHardSwish"]
+    )
+    assert (found["scale"][-1], found["bias"][-1], found["right_shift"][-1]) == (23711, 7, 14)
