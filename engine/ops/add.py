@@ -172,6 +172,11 @@ def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
     return any(shape[1:2] == (1,) != channels and np.prod(shape[2:]) > 1 for shape in shapes)
 
 
+_ACCUMULATOR_BITS = 31
+"""Of a shifted operand, its sign besides: an int16 map is shifted by 15 at most (a sum of a YOLO11 in int16), int8 by 23
+(``elementwise_shift`` of bayes and bayes-e)."""
+
+
 def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e_shift: bool) -> None:
     """Sum or difference; the operand with the larger scale comes first (reference/arithmetic.md 2.6)."""
     result = node.outputs[0]
@@ -182,7 +187,8 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     x, e = (lowering.integer(value, index=index) for index, value in enumerate(reversed(values) if swapped else values))
     channels = channels_of(result) if with_e_shift else 1
     smaller = np.float64(e.scale[0]) / np.float64(x.scale[0])
-    x_shift = min(-int(mantissa_and_shift(smaller)[1]), lowering.march.elementwise_shift)
+    limit = min(lowering.march.elementwise_shift, _ACCUMULATOR_BITS - x.bits)
+    x_shift = min(-int(mantissa_and_shift(smaller)[1]), limit)
     e_scale = np.rint(smaller * 2.0**x_shift)
     ratio = np.float64(x.scale[0]) / np.float64(output.scales[0]) * 2.0**-x_shift
     split = requantization_of_sum(ratio, output.bits)

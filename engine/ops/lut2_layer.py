@@ -186,7 +186,8 @@ def interpolation_tables(
     docs/evidence/field.md). Segments begin at points of a grid of 256 cells and share the sum of the absolute second
     differences on it evenly; those that would begin at one point share the way to it. Of functions that have no such
     points (not finite) its choice is not known: the largest interpolation error is made least. Grid and tables
-    and outer lines are computed in float32, inner ones in float64; the outer go through the last two entries, unsaturated.
+    and outer lines are computed in float32, inner ones in float64; outer ones go through the last two entries,
+    unsaturated.
 
     The table holds the function where it is defined (``curve.first`` to ``curve.last``), never what it gives elsewhere.
 

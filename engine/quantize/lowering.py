@@ -137,11 +137,23 @@ class IntegerGraph:
             forms = self._quantize(tensor, wanted, reader)
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
-            forms = self._requantize(value, forms, wanted)
+            forms = self._requantize(value, self._widened(value, forms, wanted), wanted)
         form = self._in_layout(forms, layout, reader)
         if form.offset and not unsigned:
             raise _misplaced_unsigned(name)
         return form
+
+    def _widened(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
+        """``forms`` at the tensor's own int16 scale where they are int8 and another int16 scale is wanted.
+
+        So a Resize, which has no int16, gives its own scale before a Concat takes that of its output (both Resizes of
+        a YOLO11 in int16).
+        """
+        own = calibration_of(value)
+        narrow = next(iter(forms.values())).bits < wanted.bits
+        if own is None or not narrow or own.bits != wanted.bits or own.scales.size > 1:
+            return forms
+        return forms if np.array_equal(own.scales, wanted.scales) else self._requantize(value, forms, own)
 
     def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
         """See :meth:`engine.ops.core.base.Lowering.padded`."""
