@@ -185,9 +185,8 @@ def interpolation_tables(
     The original's integers (golden conversions ``i16_exp``, ``i16_sig``; the tables of 34 functions in
     docs/evidence/field.md). Segments begin at points of a grid of 256 cells and share the sum of the absolute second
     differences on it evenly; those that would begin at one point share the way to it. Of functions that have no such
-    points (not finite) its choice is not known: the largest interpolation error is made least. Grid and tables
-    and outer lines are computed in float32, inner ones in float64; outer ones go through the last two entries,
-    unsaturated.
+    points (not finite) its choice is not known: the largest interpolation error is made least. Grid, tables
+    and lines are computed in float32; the outer lines go through the last two entries, unsaturated.
 
     The table holds the function where it is defined (``curve.first`` to ``curve.last``), never what it gives elsewhere.
 
@@ -235,7 +234,7 @@ def interpolation_tables(
         below = _outer(None, points[0], first, valued, xs, ys)
     if is_high:
         above = _outer(curve.above, points[-1], high, valued, xs, ys)
-    inner = [_line(slope := ADDRESS_RANGE / (b - a), -a * slope) for a, b in pairwise(units)]
+    inner = [_address(a, b) for a, b in pairwise(edges / xs)]
     table = [entry for piece in pieces for entry in to_integers(quantized(piece), bits).tolist()]
     bounds = np.rint(units).astype(np.int64).tolist()
     if start <= low:
@@ -293,6 +292,12 @@ def to_integers(units: Floats, bits: int = 16) -> NDArray[np.int64]:
     """Rounded half away from zero and saturated; NaN becomes the least integer."""
     numbers = np.nan_to_num(units, nan=INT16_MIN, posinf=INT16_MAX, neginf=INT16_MIN)
     return saturate(round_away(np.clip(numbers, INT16_MIN, INT16_MAX)), bits)
+
+
+def _address(start: np.float32, end: np.float32) -> Line:
+    """The table address between ``start`` and ``end``, input units, in float32: all segments of 113 of 114 tables."""
+    slope = np.float32(ADDRESS_RANGE) / (end - start)
+    return _line(float(slope), float(-start * slope))
 
 
 def _outer(slope: float | None, edge: float, end: float, valued: Quantizer, xs: np.float32, ys: np.float32) -> Line:
