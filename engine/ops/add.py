@@ -173,8 +173,8 @@ def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
 
 
 _ACCUMULATOR_BITS = 31
-"""Of a shifted operand, its sign besides: an int16 map is shifted by 15 at most (a sum of a YOLO11 in int16), int8 by 23
-(``elementwise_shift`` of bayes and bayes-e)."""
+"""Of a shifted operand, its sign besides: an int16 map is shifted by 15 at most (a sum of a YOLO11 in int16), an int8
+one by 23 (``elementwise_shift`` of bayes and bayes-e)."""
 
 
 def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e_shift: bool) -> None:

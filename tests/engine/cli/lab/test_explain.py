@@ -113,7 +113,7 @@ def test_explain_lists_what_the_fast_simulator_has_no_instructions_for(tmp_path:
 
 
 def row(name: str, *reads: str) -> Explained:
-    return Explained(name, "BPU", 0, "HzSConv2d", "int8", (1, 2), 1.0, 2, "", "", reads, "")
+    return Explained(name, "BPU", 0, "HzSConv2d", "int8", (1, 2), 1.0, 2, "", "", reads, "", ())
 
 
 def test_rows_of_a_conversion(converted: Converted) -> None:
