@@ -25,7 +25,7 @@ from types import CodeType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("engine/optimize", "engine/place", "engine/quantize", "engine/ops")
+ROOMS = ("engine/optimize", "engine/facts", "engine/rulebook", "engine/place", "engine/quantize", "engine/ops")
 OPERATOR = re.compile(r"[A-Z][A-Za-z]*[a-z][A-Za-z0-9]*")
 """Names that a condition is noted with; others are names of nodes."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -86,11 +86,6 @@ class GatheredEvidence:
     contradicted: list[str] = field(default_factory=list)
     needed: list[str] = field(default_factory=list)
 
-    @property
-    def provisional(self) -> bool:
-        """Whether one network at the most shows the rule."""
-        return len(self.families) <= 1
-
     def as_json(self) -> dict[str, Any]:
         """Counts, and names of at most :data:`MOST_NAMES` cases."""
         return {
@@ -168,21 +163,27 @@ def needed_by(subject: PlacedSubject, rules: Iterable[str]) -> list[str]:
     return [rule for rule in rules if rule in RULES and signature(subject.placed(BOOK.without(rule))) != expected]
 
 
-def gather(cases: Sequence[RecordedCase], most_nodes: int) -> dict[str, GatheredEvidence]:
+def gather(
+    cases: Sequence[RecordedCase], most_nodes: int, passed_over: Callable[[str, str], None] = lambda case, why: None
+) -> dict[str, GatheredEvidence]:
     """The evidence for every rule, by its id.
 
     Args:
-        cases: recorded conversions; those that were refused, are damaged or do not convert are passed over.
+        cases: recorded conversions.
         most_nodes: of a network for which it is tried what it is placed like without each rule.
+        passed_over: told the name of a case that says nothing, and why: it was refused, is damaged, or does not
+            convert.
     """
     found = {rule: GatheredEvidence() for rule in RULES}
     needing: dict[str, list[tuple[int, str]]] = {rule: [] for rule in RULES}
     for case in cases:
         if case.refusal or case.damage:
+            passed_over(case.name, case.damage or "the original refused it")
             continue
         try:
             subject = subject_of(case)
-        except PtqlabError:  # what does not convert says nothing
+        except PtqlabError as error:
+            passed_over(case.name, str(error))
             continue
         placed = subject.placed()
         decided = {rule for node in placed.graph for rule in rules_of(node) if rule in found}

@@ -20,7 +20,8 @@ This page is written by `ptqlab rules --markdown`. Where two rules fit, the one 
 
 Evidence comes from replayed conversions of the original
 (`ptqlab rules evidence CASES... -o engine/rulebook/evidence.json`): a rule that one network alone shows is
-*provisional*. A case *needs* a rule if its network is placed otherwise without it.
+*provisional*. A case *needs* a rule if its network is placed otherwise without it. Passes that change nodes in place
+leave none that carries them, so recorded conversions do not show them.
 """
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.graph import sole_reader
 from engine.ir import attribute, constant_of, set_constant
 
 Array = NDArray[np.float32]
@@ -61,8 +62,9 @@ def _is_scalable(node: ir.Node) -> bool:
 
 
 def _only_reader(value: ir.Value) -> ir.Node | None:
-    uses = tuple(value.uses())
-    return uses[0].node if len(uses) == 1 and uses[0].idx == 0 and not value.is_graph_output() else None
+    """The node of which ``value`` is the first input and that of no other."""
+    reader = sole_reader(value, once=True)
+    return reader if reader is not None and reader.inputs[0] is value else None
 
 
 def _weight(node: ir.Node) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.console import say
+from engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from engine.rulebook.rule import Rule
@@ -74,13 +75,25 @@ def evidence(
     from engine.conformance.rule_evidence import gather, write_evidence
 
     cases = [case for folder in folders for case in find_cases(folder)]
-    found = gather(cases, most_nodes)
+    silent: list[str] = []
+
+    def note(case: str, why: str) -> None:
+        silent.append(case)
+        say(f"{case} says nothing: {why.splitlines()[0]}", err=True)
+
+    found = gather(cases, most_nodes, note)
+    if len(silent) == len(cases):
+        raise ConfigError(
+            f"no recorded conversion in {', '.join(map(str, folders))} says anything; "
+            "ptqlab conformance record makes such folders"
+        )
     write_evidence(found, output)
     shown = sum(bool(each.cases) for each in found.values())
     needed = sum(bool(each.needed) for each in found.values())
     against = sum(bool(each.contradicted) for each in found.values())
     say(
-        f"{output}: {len(cases)} cases; of {len(found)} rules {shown} are shown, {needed} needed by a case, "
+        f"{output}: {len(cases) - len(silent)} of {len(cases)} cases; of {len(found)} rules {shown} are "
+        f"shown, {needed} needed by a case, "
         f"{against} contradicted somewhere"
     )
 

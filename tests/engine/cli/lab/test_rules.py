@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from engine.cli.lab.rules import app
+from engine.conformance import rule_evidence
+from engine.conformance.cases import RecordedCase
+from engine.errors import ConfigError, ModelError
 from engine.rulebook.book import RULES
 from engine.rulebook.page import rules_page
 
@@ -42,6 +46,21 @@ def test_an_unknown_rule_is_an_error_that_names_a_near_one() -> None:
     result = CliRunner().invoke(ptqlab, ["rules", "show", "device.lackin"])
     assert result.exit_code != 0
     assert "did you mean 'device.lacking'" in str(result.exception)
+
+
+def test_cases_that_say_nothing_are_named_and_alone_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(case: RecordedCase) -> None:
+        raise ModelError(f"{case.name} is no network")
+
+    monkeypatch.setattr(rule_evidence, "subject_of", refuses)
+    file = tmp_path / "evidence.json"
+    result = CliRunner().invoke(app, ["evidence", str(RECORDED), "-o", str(file)])
+    assert isinstance(result.exception, ConfigError)
+    assert "no recorded conversion in" in str(result.exception)
+    assert "is no network" in result.stderr
+    assert not file.exists()
 
 
 def test_evidence_of_recorded_conversions_is_written(tmp_path: Path) -> None:
