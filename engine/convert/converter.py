@@ -209,10 +209,10 @@ def log_ends(source: ir.Model) -> None:
 
 def log_broken_outputs(distances: Mapping[str, Distance], run: Run, data: CalibrationData) -> None:
     """Warn of outputs that no longer say what the float model's do, and name the node where that begins."""
-    from engine.debug.bisection.breaks import Break, broken_in_words, first_break
+    from engine.debug.bisection.breaks import Break, broken_in_words, usual_break
 
     def find() -> Break | None:
-        return first_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], data.read(0, 1))
+        return usual_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], data)
 
     for sentence in broken_in_words(distances, find):
         logger.warning("%s", sentence)

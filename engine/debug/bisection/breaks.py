@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate.data.samples import evenly_spread
+from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.compare import Distance
 from engine.calibrate.forward.health import FLOOR_SQNR, IntegerDistance, broken
 from engine.debug.analysis.metrics import DistanceMeasure, measure
@@ -30,6 +33,9 @@ class Break:
         sqnr: of its result, dB; NaN where that holds NaN or infinity.
         before: of the noisiest tensor that it reads, dB; infinite where there is no noise, or none known.
         remedy: what to do, where it is known for this network.
+        samples: how many of those looked at break here first.
+        of: how many were looked at.
+        others: nodes where the other samples break first, with how many.
     """
 
     node: str
@@ -37,9 +43,15 @@ class Break:
     sqnr: float
     before: float
     remedy: str = "Give it int16 or the CPU in node_info, or see ptqlab bisect and hmct-debugger."
+    samples: int = 1
+    of: int = 1
+    others: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
         where = f"It breaks at node {self.node} ({self.op_type})"
+        if self.of > 1:
+            besides = ", ".join(f"at {node} in {count}" for node, count in self.others)
+            where += f" in {self.samples} of {self.of} samples" + (f" ({besides})" if besides else "")
         if math.isnan(self.sqnr):
             said = "look at the data and the weights." if self.remedy == Break.remedy else self.remedy
             return f"{where}, whose result holds NaN or infinity: {said}"
@@ -73,6 +85,34 @@ def broken_in_words(distances: Mapping[str, Distance], find: Callable[[], Break 
             "network in front of it (output_nodes), so that each has its own output."
         )
     return tuple(sentences)
+
+
+def usual_break(optimized: ir.Model, calibrated: ir.Model, quantized: ir.Model, data: CalibrationData) -> Break | None:
+    """Where most of the samples that break break first; None where none of those looked at does.
+
+    Evenly spread samples are looked at: eight of a small network, three of a large one.
+
+    Args:
+        optimized, calibrated, quantized: as of :func:`first_break`.
+        data: samples as the original_float model takes them.
+    """
+    shapes = [value.shape for node in optimized.graph for value in node.outputs]
+    values = sum(math.prod(shape.numpy()) for shape in shapes if shape is not None and shape.is_static())
+    most = max(_LEAST_LOOKED_AT, min(_MOST_LOOKED_AT, _MOST_VALUES // max(1, values)))
+    looked_at = evenly_spread(len(data), most)
+    feeds = (data.read(index, index + 1) for index in looked_at)
+    found = [each for feed in feeds if (each := first_break(optimized, calibrated, quantized, feed)) is not None]
+    if not found:
+        return None
+    counts = Counter(each.node for each in found)
+    (node, samples), *others = counts.most_common()
+    worst = min((each for each in found if each.node == node), key=lambda each: (not math.isnan(each.sqnr), each.sqnr))
+    return replace(worst, samples=samples, of=len(looked_at), others=tuple(others))
+
+
+_LEAST_LOOKED_AT, _MOST_LOOKED_AT = 3, 8
+_MOST_VALUES = 1 << 25
+"""Values of all tensors of the samples that are looked at; some seconds."""
 
 
 def first_break(

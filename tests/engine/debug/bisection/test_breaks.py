@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
+from engine.calibrate.data.sources import ArrayData
 from engine.calibrate.forward.compare import Distance
 from engine.calibrate.forward.health import HealthMeter
-from engine.debug.bisection.breaks import Break, broken_in_words, first_break
+from engine.debug.bisection import breaks
+from engine.debug.bisection.breaks import Break, broken_in_words, first_break, usual_break
 from tests.e2e.field_cases import converted
 
 
@@ -25,6 +28,36 @@ def test_the_node_that_breaks_is_named(tmp_path: Path) -> None:
     assert found.sqnr < 10
     assert found.before > found.sqnr
     assert first_break(*stages, feed, -100.0) is None
+
+
+def test_several_samples_are_looked_at(tmp_path: Path) -> None:
+    options = {"calibration__optimization": "set_model_output_int8"}
+    models = converted(tmp_path, "boxes_and_scores.onnx", **options).models
+    (value,) = models["original_float"].graph.inputs
+    samples = np.random.default_rng(1).uniform(-2, 2, (20, 3, 8, 8)).astype(np.float32)
+    data = ArrayData({str(value.name): samples})
+    found = usual_break(models["optimized_float"], models["calibrated"], models["quantized"], data)
+    assert found is not None
+    assert (found.node, found.samples, found.of, found.others) == ("sigmoid", 8, 8, ())
+    assert str(found).startswith("It breaks at node sigmoid (Sigmoid) in 8 of 8 samples: ")
+
+
+def test_the_node_where_most_samples_break_is_named_with_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sample breaks nowhere, the second elsewhere."""
+    first = {
+        0: None,
+        1: Break("a", "Conv", 9.0, 30.0),
+        2: Break("b", "Conv", 3.0, 30.0),
+        3: Break("b", "Conv", 1.0, 9.0),
+    }
+    monkeypatch.setattr(breaks, "first_break", lambda *given: first[int(given[-1]["x"][0, 0])])
+    data = ArrayData({"x": np.arange(4, dtype=np.float32).reshape(4, 1)})
+    large = ir.Model(ir.Graph([], [], nodes=[]), ir_version=8)
+    found = usual_break(large, large, large, data)
+    assert found == Break("b", "Conv", 1.0, 9.0, samples=2, of=4, others=(("a", 1),))
+    assert str(found).startswith(
+        "It breaks at node b (Conv) in 2 of 4 samples (at a in 1): the SQNR of its result is 1.0"
+    )
 
 
 @pytest.mark.parametrize(
