@@ -17,7 +17,7 @@ from engine.calibrate.data.sources import as_fed
 from engine.errors import PtqlabError
 from engine.ir import write_atomically
 from harness.backends.foreign import write_inputs
-from harness.backends.stages.images import chosen_samples
+from harness.backends.stages.images import CalibrationUse, calibration_samples
 from harness.gates.explanation import Bisection, Explanation
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
@@ -85,13 +85,9 @@ def _write_case(card: ModelCard, result: TrialResult, chosen: Sequence[int], fol
     """Leave configuration, calibration data and samples in ``folder``; the arguments of ``ptqlab``."""
     shutil.rmtree(folder, ignore_errors=True)
     spec, dataset = result.spec, card.open_dataset()
-    calibration = dataset.split(card.dataset.calibration.split)
-    count, seed = spec.calibration_samples, spec.settings.calibration_seed
-    indices = range(count)
-    if seed is not None:
-        drawn = np.random.RandomState(seed).choice(card.dataset.calibration.count, count, replace=False)
-        indices = np.sort(drawn).tolist()
-    write_inputs(card, spec, result.int16_nodes, card.training_inputs(chosen_samples(calibration, indices)), folder)
+    use = CalibrationUse(spec.calibration_samples, spec.settings.calibration_seed)
+    inputs = card.training_inputs(calibration_samples(card, dataset, use))
+    write_inputs(card, spec, result.int16_nodes, inputs, folder)
     split = dataset.split(card.dataset.evaluation.split)
     wanted = list(chosen[:_IMAGES]) or list(range(min(_IMAGES, spec.evaluation_samples)))
     specs = configuration(card, spec, result.int16_nodes, Path()).input_specs([each.name for each in card.input_specs])

@@ -29,7 +29,7 @@ from engine.convert.items import (
 )
 from engine.convert.runner import Given, Item, Run
 from engine.convert.stages.calibrate import calibration_options
-from engine.debug.bisection.breaks import Break, broken_in_words, first_break
+from engine.debug.bisection.breaks import Break, broken_in_words, usual_break
 from engine.errors import ConfigError
 from engine.evaluate.similarity import Evaluator, Similarity
 from engine.facts.chains import chains
@@ -148,14 +148,16 @@ class MixedPrecisionSearch:
         conversion: what the configuration asks for already; it is kept.
         evaluator: scores models; mixes are chosen by it.
         test: scores what was chosen, on samples that ``evaluator`` does not see; None for no such score.
-        task: the task's metric of a quantised model, larger is better: mixes are chosen by it, and by similarity where
-            it is equal; None to choose by similarity alone.
+        task: the task's metric of a quantised model: mixes are chosen by it, and by similarity where it is equal; None
+            to choose by similarity alone.
+        higher_is_better: direction of ``task``.
     """
 
     conversion: Run
     evaluator: Evaluator
     test: Evaluator | None = None
     task: Callable[[ir.Model], float] | None = None
+    higher_is_better: bool = True
     _built: dict[tuple[frozenset[str], frozenset[str]], Mix] = field(default_factory=dict, init=False)
     _statistics: Statistics | None = field(default=None, init=False)
 
@@ -186,9 +188,9 @@ class MixedPrecisionSearch:
         int8 = self._build({}, ())
         ceiling = self._build({name: possible[name] for name, _ in ranking if name in possible}, ())
         limit = int8.latency_us * DEFAULT_LATENCY_RATIO if budget.latency_us is None else budget.latency_us
-        report(f"int8 {int8.score.cosine:.6f}, {int8.latency_us:.0f} us; all int16 {ceiling.score.cosine:.6f}")
+        report(f"int8 {_scored(int8)}, {int8.latency_us:.0f} us; all int16 {_scored(ceiling)}")
         most = limit + int8.cpu_us
-        chosen = ceiling if _is_better(ceiling, int8, most) else int8
+        chosen = ceiling if self._is_better(ceiling, int8, most) else int8
         to_cpu = {name for name, _ in ranking if budget.cpu and name not in self.requests.node_info}
         try:
             for name in [name for name, _ in ranking if name in possible or name in to_cpu]:
@@ -210,7 +212,7 @@ class MixedPrecisionSearch:
         run = self._converted(chosen.int16, chosen.cpu)
 
         def find() -> Break | None:
-            return first_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], self._data().read(0, 1))
+            return usual_break(run[OPTIMIZED], run[CALIBRATED], run[QUANTIZED], self._data())
 
         return broken_in_words(self.evaluator.distances(run[QUANTIZED]), find)
 
@@ -224,11 +226,9 @@ class MixedPrecisionSearch:
             mix = self._build(chosen.int16, cpu)
         else:
             mix = self._build({**chosen.int16, name: types}, chosen.cpu)
-        kept = _is_better(mix, chosen, most)
+        kept = self._is_better(mix, chosen, most)
         besides = "" if types is not None else f" and {mix.cpu_us:.0f} us on the CPU"
-        by_task = "" if mix.task is None else f"metric {mix.task:.4f}, "
-        found = f"{by_task}{mix.score.cosine:.6f}, {mix.latency_us:.0f} us{besides}"
-        report(f"{name}: {found}, {'kept' if kept else 'dropped'}")
+        report(f"{name}: {_scored(mix)}, {mix.latency_us:.0f} us{besides}, {'kept' if kept else 'dropped'}")
         return mix if kept else chosen
 
     def _possible(self, placed: ir.Model) -> dict[str, NodeTypes]:
@@ -312,15 +312,20 @@ class MixedPrecisionSearch:
             self._built[key] = Mix(int16, cpu, self.evaluator.integer(converted[QUANTIZED]), *times, task=task)
         return self._built[key]
 
+    def _is_better(self, mix: Mix, chosen: Mix, most: float) -> bool:
+        """Whether ``mix`` is better and takes, BPU and CPU together, at most ``most`` us."""
+        return self._merit(mix) > self._merit(chosen) and mix.latency_us + mix.cpu_us <= most
 
-def _is_better(mix: Mix, chosen: Mix, most: float) -> bool:
-    """Whether ``mix`` is better and takes, BPU and CPU together, at most ``most`` us."""
-    return _merit(mix) > _merit(chosen) and mix.latency_us + mix.cpu_us <= most
+    def _merit(self, mix: Mix) -> tuple[float, float]:
+        """The task's metric, where mixes are chosen by it, then the similarity to the float model."""
+        task = 0.0 if mix.task is None else mix.task
+        return task if self.higher_is_better else -task, mix.score.cosine
 
 
-def _merit(mix: Mix) -> tuple[float, float]:
-    """The task's metric, where mixes are chosen by it, then the similarity to the float model."""
-    return (0.0 if mix.task is None else mix.task), mix.score.cosine
+def _scored(mix: Mix) -> str:
+    """What mixes are compared by."""
+    by_task = "" if mix.task is None else f"metric {mix.task:.4f}, "
+    return f"{by_task}{mix.score.cosine:.6f}"
 
 
 def _runs_on_bpu(placed: ir.Model) -> bool:

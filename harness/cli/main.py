@@ -31,6 +31,7 @@ from harness.cli.rewrite import rewrite
 from harness.cli.serve import serve
 from harness.cli.ship import ship
 from harness.cli.sweeps import nightly, run, sync
+from harness.cli.tune import tune
 from harness.cli.why import why
 
 app = typer.Typer(
@@ -100,6 +101,7 @@ _OWN: Mapping[str, Callable[..., None]] = {
     "sample": sample,
     "model": model,
     "rewrite": rewrite,
+    "tune": tune,
     "ship": ship,
 }
 

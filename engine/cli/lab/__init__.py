@@ -19,7 +19,6 @@ from engine.cli.lab.explain import explain
 from engine.cli.lab.export import export
 from engine.cli.lab.predict import predict
 from engine.cli.lab.rules import app as rules
-from engine.cli.lab.tune import tune
 
 COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
     {
@@ -30,7 +29,6 @@ COMMANDS: Mapping[str, Callable[..., None]] = MappingProxyType(
         "bisect": bisect,
         "explain": explain,
         "export": export,
-        "tune": tune,
     }
 )
 """Command functions (typer) by name."""

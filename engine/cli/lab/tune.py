@@ -1,14 +1,15 @@
-"""``ptqlab tune``: int16 and CPU placement for more accuracy under a latency budget."""
+"""The steps of ``ptqlab tune``: int16 and CPU placement for more accuracy under a latency budget.
+
+The command itself is the harness's, which has cards of models beside files (:mod:`harness.cli.tune`).
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from engine.cli.console import say
 from engine.errors import ConfigError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from engine.calibrate import CalibrationData
     from engine.config import Config, InputSpec
     from engine.debug.bisection.task import TaskMetric
-    from engine.tune import Mix, MixedPrecisionSearch, TuningResult
+    from engine.tune import LatencyBudget, Mix, MixedPrecisionSearch, TuningResult
 
 FLOAT = "float"
 INT8 = "int8"
@@ -28,93 +29,110 @@ CHOSEN = "chosen"
 TOP1 = "top1"
 
 
-def tune(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The float ONNX model.")],
-    config: Annotated[Path, typer.Option("--config", "-c", exists=True, dir_okay=False, help="Its configuration.")],
-    latency: Annotated[
-        float | None,
-        typer.Option(
-            "--latency", min=0, help="Latency budget in microseconds per frame; default: 1.25 times that of int8."
-        ),
-    ] = None,
-    trials: Annotated[int, typer.Option("--trials", min=2, help="Maximum number of models to build.")] = 40,
-    minutes: Annotated[
-        float, typer.Option("--minutes", min=0, help="Minutes after which no further model is built.")
-    ] = 10.0,
-    samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Number of samples to choose by; as many others are reported on.")
-    ] = 16,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Allow nodes that cannot be int16 to run on the CPU.")] = False,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels", exists=True, dir_okay=False, help="Labels of --data, which add the metric to the table."
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option("--data", help="Folders as in cal_data_dir, for --labels; default: cal_data_dir itself."),
-    ] = None,
-    metric: Annotated[str, typer.Option("--metric", help="With --labels: top1 or module:function.")] = TOP1,
-    by_metric: Annotated[
-        bool,
-        typer.Option(
-            "--by-metric",
-            help="With --labels: choose by the metric on half of the labelled samples, and report on the others.",
-        ),
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the YAML fragment.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print table and fragment as JSON.")] = False,
-) -> None:
-    """Find the nodes to compute in int16; print int8, all int16, the chosen mix and the YAML fragment to paste.
+@dataclass(frozen=True)
+class ReportedMetric:
+    """The task's metric on samples that no mix is chosen by.
 
-    The search compares the integer model with the float model on some of the calibration samples. The
-    table shows that cosine under "chosen by" and, beside it, the cosine on other samples, which the
-    search did not use. Labels only add their metric to the table, unless --by-metric is given; without
-    --data it is measured on the samples that the search did not use. Latencies are estimates and include
-    the extra time of CPU nodes compared with int8.
+    Attributes:
+        name: of the metric.
+        of_float: of the float model.
+        of: of a quantised model.
+    """
+
+    name: str
+    of_float: float
+    of: Callable[[ir.Model], float]
+
+
+@dataclass(frozen=True)
+class LabelledSamples:
+    """Samples that a network file's models are scored on.
+
+    Attributes:
+        labels: file.
+        folders: as in ``cal_data_dir``; None for that itself.
+        metric: ``top1`` or ``module:function``.
+        by_metric: whether mixes are chosen by the metric, on half of the samples.
+    """
+
+    labels: Path
+    folders: str | None = None
+    metric: str = TOP1
+    by_metric: bool = False
+
+
+def search_of_file(
+    model: Path, config: Config, samples: int, labelled: LabelledSamples | None
+) -> tuple[MixedPrecisionSearch, ReportedMetric | None]:
+    """The search on the network file ``model``, and the metric that the labels give.
+
+    Args:
+        model: float ONNX file.
+        config: of its conversion, with calibration data.
+        samples: to choose by.
+        labelled: None for no metric.
+
+    Raises:
+        ConfigError: there are no calibration data, or too few labelled samples.
+        CalibrationDataError: a sample has no label.
+    """
+    from engine.frontend import parse
+
+    settings = config.of_model(model)
+    source, specs = parse(settings)
+    chooser = scored = None
+    if labelled is not None:
+        scored = _labelled(settings, source, specs, labelled, samples)
+        if labelled.by_metric:
+            chooser, scored = _halved(*scored)
+    search = search_of(settings, source, specs, samples)
+    if chooser is not None:
+        search.task = _scorer(*chooser)
+    return search, None if scored is None else _reported(search, *scored)
+
+
+def tell_tuned(
+    search: MixedPrecisionSearch,
+    budget: LatencyBudget,
+    reported: ReportedMetric | None,
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> TuningResult:
+    """Run the search; print int8, all int16 and the chosen mix, and the YAML fragment to paste.
+
+    Args:
+        search: on a model.
+        budget: of the search.
+        reported: metric of the table; None for none.
+        output: file for the fragment.
+        as_json: print JSON instead of the table.
     """
     import yaml
 
-    from engine.config import load_config
-    from engine.frontend import parse
-    from engine.ir import refuse_overwriting, write_atomically
-    from engine.tune import LatencyBudget
+    from engine.ir import write_atomically
 
-    refuse_overwriting([output], [config, model, labels])
-    settings = load_config(config).of_model(model)
-    source, specs = parse(settings)
-    labelled = None if labels is None else _labelled(settings, source, specs, data, labels, metric, samples)
-    if labelled is None and (data is not None or metric != TOP1 or by_metric):
-        option = "--data" if data is not None else "--metric" if metric != TOP1 else "--by-metric"
-        raise ConfigError(f"{option}: also give labels, with --labels")
-    chooser = None
-    if labelled is not None and by_metric:
-        chooser, labelled = _halved(*labelled)
-    search = _search(settings, source, specs, samples)
-    if chooser is not None:
-        search.task = _scorer(*chooser)
-    exact = {} if labelled is None else _float_accuracy(search, *labelled)
-    found = search.run(LatencyBudget(latency, trials, minutes, cpu), report=lambda text: say(text, err=True))
-    accuracies = {} if labelled is None else exact | _accuracies(search, found, *labelled)
+    found = search.run(budget, report=lambda text: say(text, err=True))
+    accuracies = {} if reported is None else _accuracies(search, found, reported)
+    settings = search.conversion.config
     given = {name: info.as_written() for name, info in settings.model_parameters.node_info.items()}
     chosen = found.fragment(given, settings.calibration_parameters.run_on_cpu)
     fragment = yaml.safe_dump(chosen, sort_keys=False) if chosen else "# nothing to change\n"
+    metric = "" if reported is None else reported.name
     if as_json:
         say(json.dumps(_as_json(found, accuracies, chosen), indent=2))
     else:
         say(f"{_table(found, accuracies, metric)}\n{fragment}")
     if output is not None:
         write_atomically(output, fragment.encode())
+    return found
 
 
 def _labelled(
     config: Config,
     source: ir.Model,
     specs: tuple[InputSpec, ...],
-    folders: str | None,
-    labels: Path,
-    metric: str,
+    labelled: LabelledSamples,
     samples: int,
 ) -> tuple[CalibrationData, TaskMetric]:
     """Samples to score on, of calibration data those that nothing is chosen by; the metric with their labels."""
@@ -122,10 +140,10 @@ def _labelled(
     from engine.calibrate.data.samples import SelectedData, halves
     from engine.debug.bisection.task import TaskMetric, open_score, read_labels
 
-    given = config.calibration_parameters
+    given, folders, metric = config.calibration_parameters, labelled.folders, labelled.metric
     wanted = given.cal_data_dir if folders is None else tuple(part.strip() for part in folders.split(";"))
     data = open_folders(source, specs, wanted, given.cal_data_type, preprocess_on=given.preprocess_on)
-    task = TaskMetric(metric, open_score(metric), read_labels(labels, data.names))
+    task = TaskMetric(metric, open_score(metric), read_labels(labelled.labels, data.names))
     selection, test = halves(len(data), samples)
     if folders is not None or not test:
         return data, task
@@ -155,42 +173,54 @@ def _scorer(data: CalibrationData, task: TaskMetric) -> Callable[[ir.Model], flo
     return lambda quantized: task.of(integer_outputs(quantized, data))
 
 
-def _search(config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int) -> MixedPrecisionSearch:
-    """The search on ``source`` under everything else that ``config`` says."""
+def search_of(
+    config: Config, source: ir.Model, specs: tuple[InputSpec, ...], samples: int, data: CalibrationData | None = None
+) -> MixedPrecisionSearch:
+    """The search on ``source`` under everything else that ``config`` says.
+
+    Args:
+        config: of the conversion.
+        source: float network.
+        specs: its inputs.
+        samples: calibration samples to choose by; as many others are reported on.
+        data: calibration data; None for those that ``config`` names.
+
+    Raises:
+        ConfigError: there are none.
+    """
     from engine.calibrate.data.samples import SelectedData, halves
     from engine.convert import conversion
     from engine.convert.items import DATA, OPTIMIZED, SOURCE, SPECS
-    from engine.convert.runner import Given
+    from engine.convert.runner import Given, Item
     from engine.tune import Evaluator, MixedPrecisionSearch
 
-    run = conversion(config, {SOURCE: Given(source), SPECS: Given(specs)})
-    data = run[DATA]
-    if data is None:
+    given: dict[Item[Any], Given] = {SOURCE: Given(source), SPECS: Given(specs)}
+    run = conversion(config, given if data is None else {**given, DATA: Given(data)})
+    samples_given = run[DATA]
+    if samples_given is None:
         raise ConfigError("calibration_parameters.cal_data_dir: tuning needs calibration data to compare models on")
     selection, test = (
-        Evaluator(run[OPTIMIZED], SelectedData(data, part), len(part)) if part else None
-        for part in halves(len(data), samples)
+        Evaluator(run[OPTIMIZED], SelectedData(samples_given, part), len(part)) if part else None
+        for part in halves(len(samples_given), samples)
     )
     if selection is None:
         raise ConfigError("calibration_parameters.cal_data_dir: holds no samples")
     return MixedPrecisionSearch(run, selection, test)
 
 
-def _float_accuracy(search: MixedPrecisionSearch, data: CalibrationData, task: TaskMetric) -> dict[str, float]:
-    """The metric of the float model; where labels do not fit, that is found before the search."""
+def _reported(search: MixedPrecisionSearch, data: CalibrationData, task: TaskMetric) -> ReportedMetric:
+    """The metric on ``data``; where labels do not fit the float model's outputs, that is found before the search."""
     from engine.convert.items import OPTIMIZED
     from engine.evaluate.similarity import float_outputs
 
-    return {FLOAT: task.of(float_outputs(search.conversion[OPTIMIZED], data))}
+    of_float = task.of(float_outputs(search.conversion[OPTIMIZED], data))
+    return ReportedMetric(task.name, of_float, _scorer(data, task))
 
 
-def _accuracies(
-    search: MixedPrecisionSearch, found: TuningResult, data: CalibrationData, task: TaskMetric
-) -> dict[str, float]:
-    """The metric of the three mixes, by row of the table."""
-    from engine.evaluate.similarity import integer_outputs
-
-    return {name: task.of(integer_outputs(search.model(mix), data)) for name, mix in _mixes(found).items()}
+def _accuracies(search: MixedPrecisionSearch, found: TuningResult, reported: ReportedMetric) -> dict[str, float]:
+    """The metric of the float model and of the three mixes, by row of the table."""
+    mixes = {name: reported.of(search.model(mix)) for name, mix in _mixes(found).items()}
+    return {FLOAT: reported.of_float, **mixes}
 
 
 def _mixes(found: TuningResult) -> dict[str, Mix]:
@@ -205,6 +235,8 @@ def _table(found: TuningResult, accuracies: Mapping[str, float], metric: str) ->
         lines.append(f"{FLOAT:12}{_scored(accuracies, FLOAT)}")
     lines += [f"{name:12}{_scored(accuracies, name)}{_row(mix)}" for name, mix in _mixes(found).items()]
     lines.append(_worth(found.int8, found.chosen))
+    if found.chosen.task is not None and found.int8.task is not None:
+        lines.append(_task_worth(found.chosen.task - found.int8.task, accuracies, metric))
     if found.int8.latency_us > found.latency_budget_us:
         lines.append(f"int8 takes {found.int8.latency_us:.0f} us on its own, so no mix meets the budget")
     lines.append(
@@ -221,6 +253,7 @@ def _as_json(found: TuningResult, accuracies: Mapping[str, float], fragment: Map
     mixes = {
         name: {
             "cosine": mix.score.cosine,
+            "task": mix.task,
             "test": None if mix.test is None else asdict(mix.test),
             "latency_us": mix.latency_us,
             "cpu_us": mix.cpu_us,
@@ -265,3 +298,9 @@ def _worth(int8: Mix, chosen: Mix) -> str:
     if chosen.test is None or int8.test is None:
         return f"{gained}; there are too few samples to report on others"
     return f"{gained}, {chosen.test.cosine - int8.test.cosine:+.6f} on others"
+
+
+def _task_worth(gained: float, accuracies: Mapping[str, float], metric: str) -> str:
+    """How much of the gain in the task's metric remains on other samples."""
+    others = accuracies[CHOSEN] - accuracies[INT8]
+    return f"{metric} over int8: {gained:+.4f} on the samples that chose the mix, {others:+.4f} on others"

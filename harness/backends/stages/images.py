@@ -14,7 +14,7 @@ from engine.convert.runner import Stage, Work
 from engine.errors import MissingError
 from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
 from harness.datasets import Dataset, Samples, Split
-from harness.zoo.cards import load_card
+from harness.zoo.cards import ModelCard, load_card
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,17 @@ def _open(work: Work) -> None:
 
 
 def _take(work: Work) -> None:
-    calibration, use = work[CARD].dataset.calibration, work[CALIBRATION_USE]
-    split = work[DATASET].split(calibration.split)
+    work.give(SAMPLES, calibration_samples(work[CARD], work[DATASET], work[CALIBRATION_USE]))
+
+
+def calibration_samples(card: ModelCard, dataset: Dataset, use: CalibrationUse) -> Samples:
+    """Samples of the card's calibration split."""
+    calibration = card.dataset.calibration
+    split = dataset.split(calibration.split)
     if use.seed is None:
-        work.give(SAMPLES, split.take(0, use.samples))
-        return
+        return split.take(0, use.samples)
     drawn = np.sort(np.random.RandomState(use.seed).choice(calibration.count, use.samples, replace=False))
-    work.give(SAMPLES, chosen_samples(split, drawn.tolist()))
+    return chosen_samples(split, drawn.tolist())
 
 
 def chosen_samples(split: Split, indices: Sequence[int]) -> Samples:
