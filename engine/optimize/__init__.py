@@ -43,7 +43,7 @@ from engine.optimize.gru import UnrollGru
 from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from engine.optimize.opset9 import ConvertOpset9
-from engine.optimize.pooling import AveragePool1d, AveragePoolToConv, ReduceMeanToGlobalPool
+from engine.optimize.pooling import AveragePoolToConv, Pool1d, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
 from engine.optimize.sink import SinkReshape, SinkReshapeBehindConcat, SinkReshapeBehindSplit, SinkTranspose
@@ -145,7 +145,7 @@ def pipeline(march: March) -> Pipeline:
             UnrollGru(),
             ReduceMeanToGlobalPool(),
             KeepReducedAxis(march.graph),
-            AveragePool1d(),
+            Pool1d(),
             AveragePoolToConv(march.graph),
             GemmOfMapToConv(march.graph),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr

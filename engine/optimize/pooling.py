@@ -80,37 +80,41 @@ class ReduceMeanToGlobalPool(NodePass):
         return len(static_shape(node.inputs[0]) or ()) == 4 and axes_of(node, 4) == (2, 3)
 
 
-class AveragePool1d(NodePass):
-    """``AveragePool`` over one dimension becomes one over a map of height 1, between two ``Reshape``."""
+class Pool1d(NodePass):
+    """``AveragePool`` and ``MaxPool`` over one dimension become one over a map of width 1, between two ``Reshape``."""
 
-    op_types = frozenset({"AveragePool"})
+    op_types = frozenset({"AveragePool", "MaxPool"})
 
     def rewrite(self, node: ir.Node) -> bool:
+        if not self.remains(node):
+            return False
         source, shape = node.inputs[0], static_shape(node.inputs[0])
         result, pooled = node.outputs[0], static_shape(node.outputs[0])
-        if source is None or shape is None or pooled is None or len(shape) != 3:
+        if source is None or shape is None or pooled is None:
             return False
         graph = graph_of(node)
         widened = make_node(
             "Reshape",
-            [source, add_initializer(graph, f"{node.name}_reshape_input_shape", _int64(*shape[:2], 1, shape[2]))],
+            [source, add_initializer(graph, f"{node.name}_reshape_input_shape", _int64(*shape, 1))],
             name=f"{node.name}_reshape_input",
-            output=f"{node.name}_reshape_input_output",
+            output=f"{node.name}_{source.name}_reshape_in",
             like=source,
-            shape=(*shape[:2], 1, shape[2]),
+            shape=(*shape, 1),
         )
         attributes = {name: attr.value for name, attr in node.attributes.items()}
-        for name, first in (("kernel_shape", (1,)), ("strides", (1,)), ("dilations", (1,)), ("pads", (0,))):
+        for name in ("kernel_shape", "strides", "dilations"):
             if name in attributes:
-                values = list(attributes[name])
-                attributes[name] = [*first, values[0], *first, values[1]] if name == "pads" else [*first, *values]
+                attributes[name] = [*attributes[name], 1]
+        if "pads" in attributes:
+            first, last = attributes["pads"]
+            attributes["pads"] = [first, 0, last, 0]
         pool = make_node(
-            "AveragePool",
+            node.op_type,
             [widened.outputs[0]],
             name=str(node.name),
-            output=f"{node.name}_output",
+            output=f"replaced_{result.name}",
             like=result,
-            shape=(*pooled[:2], 1, pooled[2]),
+            shape=(*pooled, 1),
             attributes=attributes,
         )
         narrowed = make_node(
@@ -124,8 +128,9 @@ class AveragePool1d(NodePass):
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """One over one dimension."""
-        return len(static_shape(node.inputs[0]) or ()) == 3 and static_shape(node.outputs[0]) is not None
+        """One over one dimension, whose places are not asked for."""
+        is_line = len(static_shape(node.inputs[0]) or ()) == 3 and static_shape(node.outputs[0]) is not None
+        return is_line and not any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
 
 
 def _int64(*dims: int) -> Array:

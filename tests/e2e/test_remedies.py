@@ -195,8 +195,9 @@ REMEDIES = [
     Remedy(
         Code.POOLING_2D,
         "MaxPool",
-        f"{HEAD}p = MaxPool(Reshape(c, [1, 8, 64]), kernel_shape=[2], strides=[2]); y = Reshape(p, [1, 8, 4, 8]){TAIL}",
-        "height of 1",
+        f"{HEAD}p = MaxPool(Reshape(c, [1, 2, 4, 8, 8]), kernel_shape=[2, 2, 2], strides=[2, 2, 2]); "
+        "y = Reshape(p, [1, 8, 2, 4])" + TAIL,
+        "then the third",
         rewrite="pooling",
     ),
     Remedy(

@@ -15,7 +15,7 @@ from tests.engine.place.networks import network, one
     ("name", "found"),
     [
         ("GemmToConv", "rewrite.gemm-to-conv"),
-        ("AveragePool1d", "rewrite.average-pool1d"),
+        ("Pool1d", "rewrite.pool1d"),
         ("ConvertOpset9", "rewrite.convert-opset9"),
     ],
 )

@@ -67,7 +67,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         movement.JoinAlongReshapedAxis: Pattern(movements.joined_states),
         pooling.ReduceMeanToGlobalPool: Pattern(layers.map_mean),
         movement.KeepReducedAxis: Pattern(movements.dropped_axis),
-        pooling.AveragePool1d: Pattern(layers.pooled_row),
+        pooling.Pool1d: Pattern(layers.pooled_row),
         pooling.AveragePoolToConv: Pattern(layers.pooled_map),
         dense.GemmOfMapToConv: Pattern(layers.gemm_of_map),
         dense.MatMulToConv: Pattern(layers.matmul_by_matrix),

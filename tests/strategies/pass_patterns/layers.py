@@ -18,6 +18,8 @@ def pooled_row(draw: Draw, net: Network) -> str:
     x = activated(draw, net, net.input(draw(st.integers(1, 2)), draw(st.integers(1, 4)), draw(st.integers(4, 9))))
     pads = [draw(st.integers(0, 1)), draw(st.integers(0, 1))]
     size, stride = draw(st.integers(2, 3)), draw(st.integers(1, 2))
+    if draw(st.booleans()):
+        return net.op("MaxPool", x, kernel_shape=[size], strides=[stride], pads=pads)
     return net.op("AveragePool", x, kernel_shape=[size], strides=[stride], pads=pads, count_include_pad=1)
 
 
