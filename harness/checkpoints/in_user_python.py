@@ -61,6 +61,13 @@ def without_decoding(head: Any) -> dict[str, Any]:
     return whole
 
 
+def export_options(head: Any, is_raw: bool) -> dict[str, Any]:
+    """What ultralytics is told; from 8.4 on, ``nms=False`` keeps the one-to-one branch, which it leaves out else."""
+    options = {"opset": OPSET, "simplify": False, "dynamic": False, "batch": 1, "device": "cpu"}
+    has_branch = getattr(head, "one2one_cv2", None) is not None
+    return {**options, "nms": False} if is_raw and has_branch else options
+
+
 def logits_of(forward: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A classifier's ``forward`` as while training, without the Softmax; its layers stay as they are."""
 
@@ -82,8 +89,7 @@ def export_checkpoint(job: dict[str, Any]) -> dict[str, Any]:
     whole = {"head": type(head).__name__, "is_raw": False, "outputs": []}
     said = whole if job["decoded"] else without_decoding(head)
     size = {} if job["size"] is None else {"imgsz": job["size"]}
-    options = {"opset": OPSET, "simplify": False, "dynamic": False, "batch": 1, "device": "cpu"}
-    made = network.export(format="onnx", **options, **size)
+    made = network.export(format="onnx", **export_options(head, bool(said["is_raw"])), **size)
     os.replace(str(made), job["network"])
     return {**said, "version": "ultralytics " + str(ultralytics.__version__)}
 

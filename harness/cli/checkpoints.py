@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +19,6 @@ OwnData = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        exists=True,
-        dir_okay=False,
         help="Data YAML of ultralytics: images, labels and names of classes; instead of --images.",
     ),
 ]
@@ -66,8 +65,14 @@ def exported(model: Path, folder: Path, wishes: ExportWishes) -> ExportedNetwork
     return found
 
 
-def described_images(model: Path, images: Path | None, data: Path | None) -> tuple[Path, tuple[str, ...]]:
+def described_images(model: Path, images: Path | None, data: Path | None, links: Path) -> tuple[Path, tuple[str, ...]]:
     """The folder of images that the user gives, and the names of classes where a data YAML has them.
+
+    Args:
+        model: of the user.
+        images: folder that they name.
+        data: YAML that they name.
+        links: folder for links to the images of a YAML that names several folders, or lists.
 
     Raises:
         ConfigError: neither folder nor YAML is given, or both are.
@@ -77,14 +82,79 @@ def described_images(model: Path, images: Path | None, data: Path | None) -> tup
     if data is not None and images is not None:
         raise ConfigError("--data and --images: give one of them")
     if data is not None:
-        described = read_data_yaml(data)
-        say(f"data        {described.split} of {data}: {described.images}; {len(described.names)} class names")
-        return described.images, described.names
+        described = read_data_yaml(_yaml_file(data))
+        found = described.in_one_folder(links)
+        count = f"{len(described.images)} images, linked in " if described.images else ""
+        say(f"data        {described.split} of {data}: {count}{found}; {len(described.names)} class names")
+        return found, described.names
     if images is None:
         raise ConfigError(
             f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR, or --data data.yaml"
         )
-    return images, ()
+    return _images_folder(images), ()
+
+
+def _yaml_file(data: Path) -> Path:
+    """``--data``, which is a file.
+
+    Raises:
+        ConfigError: it is none; says what to give instead.
+    """
+    if data.is_file():
+        return data
+    if not data.exists():
+        raise ConfigError(
+            f"--data {data}: no such file; give the data YAML that the network was trained with, or its images with "
+            "--images DIR"
+        )
+    inside = sorted(path for path in data.iterdir() if path.suffix.lower() in (".yaml", ".yml"))
+    if inside:
+        raise ConfigError(f"--data {data}: is a folder; give the data YAML in it: --data {inside[0]}")
+    from harness.datasets.label_files import samples_in
+
+    if samples_in(data):
+        raise ConfigError(f"--data {data}: is a folder of images or arrays; give it as --images {data}")
+    raise ConfigError(
+        f"--data {data}: is a folder without a YAML file and without images; give the data YAML that the network was "
+        "trained with, or the folder of its images: --images DIR"
+    )
+
+
+def _images_folder(images: Path) -> Path:
+    """``--images``, which is a folder.
+
+    Raises:
+        ConfigError: it is none; says what to give instead.
+    """
+    if images.is_file() and images.suffix.lower() in (".yaml", ".yml"):
+        raise ConfigError(f"--images {images}: is a file; a data YAML is given as --data {images}")
+    if not images.is_dir():
+        what = "is a file" if images.exists() else "no such folder"
+        raise ConfigError(f"--images {images}: {what}; give the folder that holds the images, at any depth")
+    return images
+
+
+def refuse_no_samples(images: Path) -> None:
+    """Refuse a folder without images and arrays.
+
+    Raises:
+        ConfigError: it holds none; says what it holds.
+    """
+    from harness.datasets.label_files import ARRAY_SUFFIX, PICTURE_SUFFIXES, samples_in
+
+    if not samples_in(images):
+        others = Counter(path.suffix.lower() for path in images.rglob("*") if path.is_file())
+        found = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in others.most_common(_SHOWN))
+        held = f"it holds other files ({found})" if found else "it is empty"
+        raise ConfigError(
+            f"{images}: holds no images ({', '.join(sorted(PICTURE_SUFFIXES))}) and no arrays "
+            f"({ARRAY_SUFFIX}), at any depth: {held}; give the folder of some tens of images as the network sees them, "
+            "or convert them to one of these formats"
+        )
+
+
+_SHOWN = 3
+"""Kinds of other files that a message shows."""
 
 
 def refuse_other_names(names: tuple[str, ...], head: HeadGuess) -> None:

@@ -22,6 +22,7 @@ from harness.cli.checkpoints import (
     UserPythonOption,
     described_images,
     exported,
+    refuse_no_samples,
     refuse_other_names,
 )
 
@@ -51,15 +52,11 @@ class AskedTask(StrEnum):
         return kinds.get(self) or TaskKind(self.value)
 
 
-OwnImagesFolder = Annotated[
-    Path | None, typer.Option("--images", exists=True, file_okay=False, help="Folder of images, or of .npy arrays.")
-]
+OwnImagesFolder = Annotated[Path | None, typer.Option("--images", help="Folder of images, or of .npy arrays.")]
 SweptImages = Annotated[
     Path | None,
     typer.Option(
         "--images",
-        exists=True,
-        file_okay=False,
         help="With a network: folder of images, or of .npy arrays, to sweep it on.",
     ),
 ]
@@ -169,7 +166,6 @@ def init(
         labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()), data, python, decoded
     )
     with TemporaryDirectory(prefix="ptqlab-init-") as temporary:
-        own = _own_network(model, images, wishes, Path(temporary))
         from harness.cli.listing import check_suite
         from harness.onboarding.image_cards import PICTURE
         from harness.onboarding.own_cards import check_free, write_cards
@@ -177,6 +173,7 @@ def init(
 
         folder = output or Path(f"ptqlab_{card_name(model)}")
         check_free(folder)
+        own = _own_network(model, images, wishes, Path(temporary), folder.with_name(f"{folder.name}_data"))
         with _proposed(own, march) as contents:
             suite = write_cards(contents, folder, march)
     say(f"written     {folder}: {contents.name}.yaml, zoo/, datasets/")
@@ -196,7 +193,7 @@ def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: 
 
     if not model.is_file():
         raise ConfigError(f"{model}: no such file")
-    own = _own_network(model, images, wishes, workdir / OWN_FOLDER / "exported")
+    own = _own_network(model, images, wishes, workdir / OWN_FOLDER / "exported", workdir / OWN_FOLDER)
     from harness.onboarding.own_cards import made_before, write_cards
     from harness.onboarding.proposal import card_name
 
@@ -244,14 +241,18 @@ class _OwnNetwork:
         return f"ptqlab init{options}{made}"
 
 
-def _own_network(model: Path, images: Path | None, wishes: Wishes, folder: Path) -> _OwnNetwork:
-    """The network as an ONNX file, which was looked at first of all: what is refused waits for no import."""
-    found, names = described_images(model, images, wishes.data)
+def _own_network(model: Path, images: Path | None, wishes: Wishes, folder: Path, links: Path) -> _OwnNetwork:
+    """The network as an ONNX file below ``folder``, which was looked at first of all.
+
+    ``links``: folder for links to images of several folders.
+    """
+    found, names = described_images(model, images, wishes.data, links)
     export = exported(model, folder, wishes.of_export)
     own = _OwnNetwork(model, export, found, names, wishes if export is None else replace(wishes, shapes=()))
     from harness.onboarding.convertible import read_float_model
 
     read_float_model(own.network)
+    refuse_no_samples(own.images)
     return own
 
 

@@ -18,7 +18,7 @@ Size = tuple[int, int]
 """Height and width of the input in pixels."""
 
 STRIDES = (8, 16, 32)
-"""Of the three maps that YOLO networks predict from."""
+"""Of the three maps that YOLO networks predict from; some have two, or a fourth at 4 or 64."""
 PYRAMID_STRIDES = (8, 16, 32, 64, 128)
 """Of the five maps that RetinaNet, FCOS and EfficientDet predict from."""
 _BINS = 16
@@ -33,10 +33,11 @@ class BoxDecoder(StrEnum):
 
     Attributes:
         YOLOV8: (images, 4 + C, P): centre and size in pixels, class scores (Ultralytics).
-        YOLOV8_HEADS: three maps (images, 64 + C, h, w): distributions of the distances to the sides, class logits.
-        YOLOV8_SPLIT: the same in six maps, distances and classes of each stride in turn (D-Robotics' model zoo).
-        YOLO26_SPLIT: six maps, (images, 4, h, w) distances to the sides in cells and (images, C, h, w) class logits of
-            each stride in turn (Ultralytics, trained end to end).
+        YOLOV8_HEADS: a map per stride (images, 64 + C, h, w): distributions of the distances to the sides, class
+            logits.
+        YOLOV8_SPLIT: the same in two maps per stride, distances and classes (D-Robotics' model zoo).
+        YOLO26_SPLIT: two maps per stride, (images, 4, h, w) distances to the sides in cells and (images, C, h, w) class
+            logits (Ultralytics, trained end to end).
         YOLOV5: (images, P, 5 + C): centre and size in pixels, objectness, class scores (Ultralytics, YOLOv7).
         YOLOX: (images, P, 5 + C): centre and size relative to the cell, objectness, class scores (Megvii).
         END_TO_END: (images, P, 6): corners in pixels, score, class; suppression is in the network (YOLOv10).
@@ -65,7 +66,9 @@ class BoxDecoder(StrEnum):
     CENTERNET = "centernet"
 
 
-def decode_boxes(kind: BoxDecoder, outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
+def decode_boxes(
+    kind: BoxDecoder, outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int] = STRIDES
+) -> Boxes:
     """Boxes and scores of all images.
 
     Args:
@@ -73,34 +76,42 @@ def decode_boxes(kind: BoxDecoder, outputs: Sequence[Array], classes: int, size:
         outputs: of the network, images in the first dimension.
         classes: without background.
         size: of the input.
+        strides: of the maps of :data:`PYRAMIDS`, in the order of the outputs.
 
     Raises:
         InferenceError: the outputs have other shapes.
     """
-    wanted = output_shapes(kind, classes, size)
+    wanted = output_shapes(kind, classes, size, strides)
     found = [output.shape[1:] for output in outputs]
     if not _fits(found, wanted):
         raise InferenceError(
             f"decoder {kind.value}: outputs per image have shapes {found}, expected {wanted} for {classes} classes at "
             f"{size[0]}x{size[1]} (None: any)"
         )
-    return _DECODERS[kind]([output.astype(np.float32) for output in outputs], classes, size)
+    arrays = [output.astype(np.float32) for output in outputs]
+    return _pyramid(kind, arrays, classes, strides) if kind in PYRAMIDS else _DECODERS[kind](arrays, classes, size)
 
 
-def output_shapes(kind: BoxDecoder, classes: int, size: Size) -> list[tuple[int | None, ...]]:
-    """Shapes that the outputs have for one image, without the batch; None for any size."""
+PYRAMIDS = (BoxDecoder.YOLOV8_HEADS, BoxDecoder.YOLOV8_SPLIT, BoxDecoder.YOLO26_SPLIT)
+"""Forms with maps at any strides."""
+
+
+def output_shapes(
+    kind: BoxDecoder, classes: int, size: Size, strides: Sequence[int] = STRIDES
+) -> list[tuple[int | None, ...]]:
+    """Shapes that the outputs have for one image, without the batch; None for any size. Arguments: as above."""
     height, width = size
     cells = sum((height // stride) * (width // stride) for stride in STRIDES)
     pyramid = sum(rows * columns for rows, columns in pyramid_grids(size))
     cell: tuple[int | None, ...] = (None, None)
     shapes: dict[BoxDecoder, list[tuple[int | None, ...]]] = {
         BoxDecoder.YOLOV8: [(4 + classes, None)],
-        BoxDecoder.YOLOV8_HEADS: [(4 * _BINS + classes, height // stride, width // stride) for stride in STRIDES],
+        BoxDecoder.YOLOV8_HEADS: [(4 * _BINS + classes, height // stride, width // stride) for stride in strides],
         BoxDecoder.YOLOV8_SPLIT: [
-            (depth, height // stride, width // stride) for stride in STRIDES for depth in (4 * _BINS, classes)
+            (depth, height // stride, width // stride) for stride in strides for depth in (4 * _BINS, classes)
         ],
         BoxDecoder.YOLO26_SPLIT: [
-            (depth, height // stride, width // stride) for stride in STRIDES for depth in (4, classes)
+            (depth, height // stride, width // stride) for stride in strides for depth in (4, classes)
         ],
         BoxDecoder.YOLOV5: [(None, 5 + classes)],
         BoxDecoder.YOLOX: [(cells, 5 + classes)],
@@ -142,21 +153,17 @@ def _yolov8(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     return corners(rows[..., :4]), rows[..., 4:]
 
 
-def _yolov8_heads(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
-    """Expected distance of each side, in cells, from the middle of the cell (Li et al., Generalized Focal Loss)."""
-    del size
-    return _of_pairs([(output[:, : 4 * _BINS], output[:, 4 * _BINS :]) for output in outputs], classes)
+def _pyramid(kind: BoxDecoder, outputs: Sequence[Array], classes: int, strides: Sequence[int]) -> Boxes:
+    """Expected distance of each side, in cells, from the middle of the cell (Li et al., Generalized Focal Loss).
 
-
-def _yolov8_split(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
-    del size
-    return _of_pairs(list(zip(outputs[::2], outputs[1::2], strict=True)), classes)
-
-
-def _of_pairs(pairs: Sequence[tuple[Array, Array]], classes: int) -> Boxes:
-    """Boxes of the maps of each stride: distances, or :data:`_BINS` logits of each, and class logits."""
+    Distances come as such, or as :data:`_BINS` logits of each; then class logits.
+    """
+    if kind is BoxDecoder.YOLOV8_HEADS:
+        pairs = [(output[:, : 4 * _BINS], output[:, 4 * _BINS :]) for output in outputs]
+    else:
+        pairs = list(zip(outputs[::2], outputs[1::2], strict=True))
     boxes, scores = [], []
-    for (sides, logits), stride in zip(pairs, STRIDES, strict=True):
+    for (sides, logits), stride in zip(pairs, strides, strict=True):
         images, depth, height, width = sides.shape
         distances = sides.reshape(images, depth, height * width)
         if depth == 4 * _BINS:
@@ -287,9 +294,6 @@ def extent(size: Size) -> NDArray[np.float32]:
 _DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = MappingProxyType(
     {
         BoxDecoder.YOLOV8: _yolov8,
-        BoxDecoder.YOLOV8_HEADS: _yolov8_heads,
-        BoxDecoder.YOLOV8_SPLIT: _yolov8_split,
-        BoxDecoder.YOLO26_SPLIT: _yolov8_split,
         BoxDecoder.YOLOV5: _yolov5,
         BoxDecoder.YOLOX: _yolox,
         BoxDecoder.END_TO_END: _end_to_end,
@@ -301,4 +305,4 @@ _DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = 
         BoxDecoder.CENTERNET: _centernet,
     }
 )
-"""The table."""
+"""The table, but :data:`PYRAMIDS`."""

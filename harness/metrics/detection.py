@@ -13,7 +13,16 @@ from pydantic import Field, PositiveInt, model_validator
 
 from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, check_outputs, scene_targets
-from harness.metrics.decoders import LARGEST, BoxDecoder, Boxes, decode_boxes, logistic, output_shapes
+from harness.metrics.decoders import (
+    LARGEST,
+    PYRAMIDS,
+    STRIDES,
+    BoxDecoder,
+    Boxes,
+    decode_boxes,
+    logistic,
+    output_shapes,
+)
 from harness.metrics.priors import PriorOptions, decode_priors
 from harness.strict_yaml import StrictModel
 
@@ -55,6 +64,8 @@ class Map50Options(StrictModel):
         formula: from values of ``heads`` to boxes.
         priors: prior boxes, and the form of the outputs that are relative to them; none for outputs of another form.
         decoder: form of the outputs without ``heads`` and ``priors``.
+        strides: of the maps of the decoders ``yolov8_heads``, ``yolov8_split`` and ``yolo26_split``, in the order of
+            the outputs.
         size: height and width of the input in pixels; needed by ``priors`` and decoders but ``yolov8``, ``yolov5``,
             ``end_to_end``.
         score_threshold: detections below it are dropped before suppression.
@@ -69,6 +80,7 @@ class Map50Options(StrictModel):
     formula: BoxFormula = BoxFormula.YOLOV5
     priors: PriorOptions | None = None
     decoder: BoxDecoder = BoxDecoder.YOLOV8
+    strides: tuple[PositiveInt, ...] = Field(default=STRIDES, min_length=1)
     size: tuple[PositiveInt, PositiveInt] | None = None
     score_threshold: float = Field(default=0.01, ge=0, lt=1)
     nms_iou: float = Field(default=0.5, gt=0, le=1)
@@ -83,6 +95,8 @@ class Map50Options(StrictModel):
             raise ValueError("priors need size: [height, width]")
         if not self.heads and self.size is None and self.decoder not in _IN_PIXELS:
             raise ValueError(f"decoder {self.decoder.value!r} needs size: [height, width]")
+        if self.strides != STRIDES and (self.heads or self.priors is not None or self.decoder not in PYRAMIDS):
+            raise ValueError(f"strides belong to the decoders {', '.join(PYRAMIDS)}")
         return self
 
     @property
@@ -90,7 +104,7 @@ class Map50Options(StrictModel):
         """Of outputs for one image, without heads."""
         if self.priors is not None:
             return self.priors.shapes(self.classes)
-        return output_shapes(self.decoder, self.classes, self.size or (0, 0))
+        return output_shapes(self.decoder, self.classes, self.size or (0, 0), self.strides)
 
 
 _IN_PIXELS = (BoxDecoder.YOLOV8, BoxDecoder.YOLOV5, BoxDecoder.END_TO_END)
@@ -292,7 +306,7 @@ def _decoded(outputs: Sequence[Array], options: Map50Options) -> Boxes:
     size = options.size or (0, 0)
     if options.priors is not None:
         return decode_priors(outputs, options.priors, options.classes, size)
-    return decode_boxes(options.decoder, outputs, options.classes, size)
+    return decode_boxes(options.decoder, outputs, options.classes, size, options.strides)
 
 
 def _decode_head(

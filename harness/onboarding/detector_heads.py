@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from harness.metrics.decoders import PICODET_BINS, PICODET_STRIDES, STRIDES, BoxDecoder, rounded_up_grids
 from harness.metrics.detection import BoxFormula
 from harness.onboarding.exporters import read_exported
 from harness.onboarding.head_guess import HeadGuess
-from harness.onboarding.network_file import NetworkOutputs
+from harness.onboarding.network_file import Branch, NetworkOutputs
 from harness.terms import Fit
 from harness.zoo.cards import TaskKind
 
@@ -33,7 +34,8 @@ def detector(
 def _decoded(
     kind: str, decoder: BoxDecoder, classes: int, network: NetworkOutputs, reason: str, **more: Any
 ) -> HeadGuess:
-    options = {"decoder": decoder.value, **({"nms_iou": 1.0} if decoder in _SUPPRESSED else {})}
+    suppressed = _is_suppressed(decoder, network)
+    options = {"decoder": decoder.value, **({"nms_iou": 1.0} if suppressed else {}), **more.pop("options", {})}
     fit = Fit.STRETCH if decoder in _STRETCHED else Fit.PAD
     return detector(kind, classes, network, options, reason, fit, _USUAL.get(decoder, "0..1"), **more)
 
@@ -47,7 +49,24 @@ _USUAL = {
 }
 """Normalisation that networks are published with; the others take 0..1."""
 _SUPPRESSED = (BoxDecoder.END_TO_END, BoxDecoder.YOLO26_SPLIT, BoxDecoder.DETR, BoxDecoder.CENTERNET)
-"""Whose boxes do not overlap, so that nothing has to be suppressed."""
+"""Whose boxes do not overlap, so that nothing has to be suppressed, where the file does not name the branch."""
+
+
+def _is_suppressed(decoder: BoxDecoder, network: NetworkOutputs) -> bool:
+    """Whether the network gives one box per object.
+
+    YOLOv10 and YOLO26 have two branches of the same form: one-to-one, whose boxes stand alone, and one-to-many. The
+    file says which one it holds by the names of its layers, or by ``end2end`` in its metadata.
+    """
+    if decoder in (BoxDecoder.END_TO_END, BoxDecoder.DETR, BoxDecoder.CENTERNET):
+        return True
+    branches = {output.branch for output in network.outputs}
+    if branches in ({Branch.ONE_TO_ONE}, {Branch.ONE_TO_MANY}):
+        return branches == {Branch.ONE_TO_ONE}
+    said = read_exported(network.metadata).is_end_to_end
+    return decoder in _SUPPRESSED if said is None else said
+
+
 _STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR, BoxDecoder.PICODET)
 """Networks that are trained on stretched images; the others keep the proportions."""
 
@@ -57,9 +76,13 @@ def shapes_of(network: NetworkOutputs) -> list[tuple[int, ...]]:
     return [output.shape[1:] for output in network.outputs]
 
 
-def _cells(network: NetworkOutputs) -> int:
-    """Cells of the three maps of a YOLO network."""
-    return sum((network.size[0] // stride) * (network.size[1] // stride) for stride in STRIDES)
+def _cells(network: NetworkOutputs, strides: Sequence[int] = STRIDES) -> int:
+    """Cells of the maps of a YOLO network."""
+    return sum((network.size[0] // stride) * (network.size[1] // stride) for stride in strides)
+
+
+_PYRAMIDS = (STRIDES, (16, 32), (4, *STRIDES), (*STRIDES, 64), (4, *STRIDES, 64))
+"""Strides of published YOLO networks: usual, tiny, P2, P6."""
 
 
 def one_table(network: NetworkOutputs) -> HeadGuess | None:
@@ -68,10 +91,10 @@ def one_table(network: NetworkOutputs) -> HeadGuess | None:
     if len(shapes) != 1 or len(shapes[0]) != 2 or min(shapes[0]) < 5:
         return None
     rows, columns = shapes[0]
-    cells = _cells(network)
-    if columns == cells or (columns > rows and rows > 4):
+    cells, known = _cells(network), {_cells(network, strides) for strides in _PYRAMIDS}
+    if columns in known or (columns > rows and rows > 4):
         reason = f"one output {rows}x{columns}: 4 + {rows - 4} values at {columns} positions"
-        return _decoded("YOLOv8", BoxDecoder.YOLOV8, rows - 4, network, reason, is_sure=columns == cells)
+        return _decoded("YOLOv8", BoxDecoder.YOLOV8, rows - 4, network, reason, is_sure=columns in known)
     if columns == 6 and rows <= _MOST_DETECTIONS and rows != cells:
         reason = f"one output {rows}x6: corners, score and class of {rows} detections"
         names = len(read_exported(network.metadata).classes)
@@ -83,7 +106,8 @@ def one_table(network: NetworkOutputs) -> HeadGuess | None:
     reason = f"one output {rows}x{columns}: 5 + {columns - 5} values at {rows} positions"
     if rows == cells:
         return _decoded("YOLOX", BoxDecoder.YOLOX, columns - 5, network, f"{reason}, one per cell")
-    return _decoded("YOLOv5", BoxDecoder.YOLOV5, columns - 5, network, reason, is_sure=rows == 3 * cells)
+    is_sure = rows in {3 * count for count in known}
+    return _decoded("YOLOv5", BoxDecoder.YOLOV5, columns - 5, network, reason, is_sure=is_sure)
 
 
 _MOST_DETECTIONS = 1000
@@ -99,32 +123,66 @@ def _three_maps(network: NetworkOutputs, strides: Sequence[int] = STRIDES) -> li
     return [shape[0] for shape in shapes]
 
 
-def distribution_heads(network: NetworkOutputs) -> HeadGuess | None:
-    depths = _three_maps(network)
-    if depths is None or len(set(depths)) > 1 or depths[0] <= _DISTANCES:
+def _strides_of(sides: Sequence[tuple[int, ...]], size: tuple[int, int]) -> tuple[int, ...] | None:
+    """Strides of a pyramid of maps with these sides, each twice the one before; None for other maps."""
+    if len(sides) < 2 or any(len(side) != 2 or 0 in side for side in sides):
         return None
-    classes = depths[0] - _DISTANCES
-    reason = f"three maps of {_DISTANCES} + {classes} channels at strides 8, 16, 32"
-    return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, network, reason, is_sure=depths[0] % 3 != 0)
+    found = tuple(size[0] // height for height, _ in sides)
+    fits = all((size[0] // stride, size[1] // stride) == side for stride, side in zip(found, sides, strict=True))
+    doubles = all(later == 2 * earlier for earlier, later in pairwise(found))
+    return found if fits and doubles and found[0] in _FIRST_STRIDES else None
+
+
+_FIRST_STRIDES = (4, 8, 16)
+
+
+def _pyramid(
+    kind: str,
+    decoder: BoxDecoder,
+    classes: int,
+    strides: tuple[int, ...],
+    maps: str,
+    network: NetworkOutputs,
+    **more: Any,
+) -> HeadGuess:
+    """Raw maps at ``strides``."""
+    options = {} if strides == STRIDES else {"strides": list(strides)}
+    reason = f"{maps} at strides {', '.join(map(str, strides))}"
+    return _decoded(kind, decoder, classes, network, reason, options=options, **more)
+
+
+def distribution_heads(network: NetworkOutputs) -> HeadGuess | None:
+    """A map per stride, of distributions of the distances to the sides and of classes."""
+    shapes = shapes_of(network)
+    strides = _strides_of([shape[1:] for shape in shapes], network.size)
+    depths = {shape[0] for shape in shapes} if strides is not None else set()
+    if strides is None or len(depths) > 1 or min(depths) <= _DISTANCES:
+        return None
+    classes = min(depths) - _DISTANCES
+    maps = f"{_NUMBERS.get(len(shapes), len(shapes))} maps of {_DISTANCES} + {classes} channels"
+    is_sure = min(depths) % 3 != 0
+    return _pyramid("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, strides, maps, network, is_sure=is_sure)
 
 
 _DISTANCES = 64
 """Channels of a map that are distributions of the four sides."""
+_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 10: "ten"}
 
 
 def split_heads(network: NetworkOutputs) -> HeadGuess | None:
+    """Two maps per stride: of the distances to the sides, and of classes."""
     shapes = shapes_of(network)
-    sides = [(network.size[0] // stride, network.size[1] // stride) for stride in STRIDES for _ in range(2)]
-    if len(shapes) != 6 or [shape[1:] for shape in shapes] != sides:
+    strides = _strides_of([shape[1:] for shape in shapes[::2]], network.size)
+    if strides is None or [shape[1:] for shape in shapes[::2]] != [shape[1:] for shape in shapes[1::2]]:
         return None
     distances, depths = {shape[0] for shape in shapes[::2]}, {shape[0] for shape in shapes[1::2]}
     if distances not in ({_DISTANCES}, {_SIDES}) or len(depths) > 1:
         return None
     (classes,), (depth,) = depths, distances
-    reason = f"six maps of {depth} and {classes} channels at strides 8, 16, 32"
+    maps = f"{_NUMBERS.get(len(shapes), len(shapes))} maps of {depth} and {classes} channels"
     if depth == _SIDES:
-        return _decoded("YOLO26 raw heads", BoxDecoder.YOLO26_SPLIT, classes, network, reason)
-    return _decoded("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, network, reason)
+        return _pyramid("YOLO26 raw heads", BoxDecoder.YOLO26_SPLIT, classes, strides, maps, network)
+    return _pyramid("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, strides, maps, network)
 
 
 _SIDES = 4

@@ -4,7 +4,8 @@
 exporter                  what it writes
 ========================  ============================================================================================
 Ultralytics (8.x)         metadata ``author``, ``task`` (``detect``, ``segment``, ``classify``, ``pose``, ``obb``),
-                          ``names`` (a Python dictionary as text), ``imgsz`` (a list as text), ``args``
+                          ``names`` (a Python dictionary as text), ``imgsz`` (a list as text), ``args``,
+                          ``end2end``
 YOLOv5's ``export.py``    metadata ``stride`` and ``names`` (a dictionary or a list as text)
 RapidOCR, RapidLayout     metadata ``character``: what is told apart, one per line: characters, or classes of regions
 paddle2onnx               producer ``PaddlePaddle`` or none, domain ``Paddle``, dimensions named ``p2o.…``
@@ -68,12 +69,14 @@ class Exported:
         classes: names in the order of their numbers; empty where there are none.
         size: height and width of the input; None where it is not said.
         characters: number of lines under a key that holds characters; 0 where there is none.
+        is_end_to_end: whether a detector gives one box per object; None where it is not said.
     """
 
     task: str = ""
     classes: tuple[str, ...] = ()
     size: tuple[int, int] | None = None
     characters: int = 0
+    is_end_to_end: bool | None = None
 
     @property
     def kind(self) -> TaskKind | None:
@@ -99,6 +102,7 @@ def read_exported(metadata: Mapping[str, str]) -> Exported:
         classes=classes,
         size=_size(metadata.get("imgsz", "")),
         characters=len(lines),
+        is_end_to_end={"true": True, "false": False}.get(metadata.get("end2end", "").strip().lower()),
     )
 
 

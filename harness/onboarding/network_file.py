@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +30,31 @@ _FIRST_OPERATORS = ("Cast", "Identity", "Transpose", "Sub", "Add", "Mul", "Div",
 """What may stand between the input and the first layer that learns."""
 
 
+class Branch(StrEnum):
+    """Of the two heads of a YOLO network that is trained end to end, the one that gives an output.
+
+    Attributes:
+        ONE_TO_ONE: one box per object.
+        ONE_TO_MANY: several boxes per object, which suppression must thin out; all heads of other networks.
+        UNKNOWN: the names of the layers do not say it.
+    """
+
+    ONE_TO_ONE = "one-to-one"
+    ONE_TO_MANY = "one-to-many"
+    UNKNOWN = ""
+
+
+def branch_of(node: onnx.NodeProto | None) -> Branch:
+    """The branch of the layer ``node``, as ultralytics names it and its weights: ``one2one_cv2``, ``cv2``."""
+    words = "" if node is None else " ".join((node.name, *node.input))
+    if "one2one" in words:
+        return Branch.ONE_TO_ONE
+    return Branch.ONE_TO_MANY if _HEAD_LAYERS.search(words) else Branch.UNKNOWN
+
+
+_HEAD_LAYERS = re.compile(r"[./]cv[23]\.[0-9]+[./]")
+
+
 @dataclass(frozen=True)
 class OutputTensor:
     """An output for one image.
@@ -38,6 +65,7 @@ class OutputTensor:
         producer: operator that gives it.
         tail: operators behind the last layers that learn.
         is_separable: whether a depthwise convolution stands right in front of one of these layers.
+        branch: of a YOLO network.
     """
 
     name: str
@@ -46,6 +74,7 @@ class OutputTensor:
     producer: str = ""
     tail: tuple[str, ...] = ()
     is_separable: bool = False
+    branch: Branch = Branch.UNKNOWN
 
 
 class NetworkOutputs(Protocol):
@@ -365,6 +394,7 @@ def measured_outputs(
             array.dtype.kind in "iub",
             producers[name].op_type if name in producers else "",
             *_tail(producers, name),
+            branch_of(producers.get(name)),
         )
         for name, array in zip(names, arrays, strict=True)
     )

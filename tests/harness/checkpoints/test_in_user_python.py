@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from harness.checkpoints import in_user_python
-from harness.checkpoints.in_user_python import logits_of, main, names_of_head, raw_maps, shape_for, without_decoding
+from harness.checkpoints.in_user_python import (
+    export_options,
+    logits_of,
+    main,
+    names_of_head,
+    raw_maps,
+    shape_for,
+    without_decoding,
+)
 
 
 class Detect:
@@ -55,6 +63,15 @@ def test_a_network_trained_end_to_end_gives_its_own_branch(fused: bool) -> None:
     assert raw_maps(head, [1, 2])[0] == "box 1"  # its branch is not used
     head.end2end, head.cv2 = not fused, None if fused else head.cv2
     assert raw_maps(head, [1, 2]) == ["one 1", "class 1", "one 2", "class 2"]
+
+
+def test_the_one_to_one_branch_is_asked_for_where_there_is_one() -> None:
+    """From ultralytics 8.4 on, an export drops it unless told that no suppression is wanted."""
+    head = Detect()
+    assert "nms" not in export_options(head, is_raw=True)
+    head.one2one_cv2 = []
+    assert export_options(head, is_raw=True)["nms"] is False
+    assert "nms" not in export_options(head, is_raw=False)
 
 
 def test_heads_that_are_not_known_stay_whole() -> None:

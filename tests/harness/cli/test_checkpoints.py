@@ -10,7 +10,13 @@ import yaml
 
 from engine.errors import ConfigError, MissingError
 from harness.checkpoints.export import ExportWishes
-from harness.cli.checkpoints import described_images, exported, is_own_network, refuse_other_names
+from harness.cli.checkpoints import (
+    described_images,
+    exported,
+    is_own_network,
+    refuse_no_samples,
+    refuse_other_names,
+)
 from harness.cli.init import Wishes, init, suite_of_network
 from harness.cli.sweeps import run
 from harness.onboarding.head_guess import HeadGuess
@@ -91,11 +97,45 @@ def test_without_ultralytics_one_message_has_the_remedy(tmp_path: Path, monkeypa
 def test_options_belong_together(tmp_path: Path) -> None:
     data, model = described(tmp_path / "data"), tmp_path / "net.onnx"
     with pytest.raises(ConfigError, match="--data and --images: give one of them"):
-        described_images(model, tmp_path, data)
+        described_images(model, tmp_path, data, tmp_path)
     with pytest.raises(ConfigError, match=r"net.onnx --images DIR, or --data data\.yaml"):
-        described_images(model, None, None)
+        described_images(model, None, None, tmp_path)
     for wishes, option in ((ExportWishes(Path("python")), "--python"), (ExportWishes(decoded=True), "--decoded")):
         with pytest.raises(ConfigError, match=rf"net.onnx: {option} belongs to a file of PyTorch"):
             exported(model, tmp_path, wishes)
     assert exported(model, tmp_path, ExportWishes()) is None
     assert [is_own_network(name) for name in ("a.onnx", "a.ONNX", "best.pt", "smoke", "a.yaml")] == [1, 1, 1, 0, 0]
+
+
+def refused(tmp_path: Path, images: Path | None = None, data: Path | None = None) -> str:
+    with pytest.raises(ConfigError) as found:
+        described_images(tmp_path / "net.onnx", images, data, tmp_path / "links")
+    return str(found.value)
+
+
+def test_what_is_no_data_yaml_has_one_message_with_the_way_out(tmp_path: Path) -> None:
+    data = described(tmp_path / "data")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "no such file; give the data YAML that the network was trained with" in refused(tmp_path, data=empty / "no")
+    assert (
+        refused(tmp_path, data=data.parent)
+        == f"--data {data.parent}: is a folder; give the data YAML in it: --data {data}"
+    )
+    pictures = data.parent / "images"
+    assert refused(tmp_path, data=pictures).endswith(f"is a folder of images or arrays; give it as --images {pictures}")
+    assert "is a folder without a YAML file and without images; give the data YAML" in refused(tmp_path, data=empty)
+    data.write_text("a picture")
+    assert "expected the keys path, train, val and names" in refused(tmp_path, data=data)
+
+
+def test_what_is_no_folder_of_images_has_one_message_with_the_way_out(tmp_path: Path) -> None:
+    data = described(tmp_path / "data")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert refused(tmp_path, data).endswith(f"is a file; a data YAML is given as --data {data}")
+    assert "no such folder; give the folder that holds the images" in refused(tmp_path, empty / "no")
+    with pytest.raises(ConfigError, match="at any depth: it is empty; give the folder of some tens of images"):
+        refuse_no_samples(empty)
+    with pytest.raises(ConfigError, match=r"it holds other files \(12 \.txt\); give"):
+        refuse_no_samples(data.parent / "labels")

@@ -182,3 +182,28 @@ def test_the_size_is_asked_for() -> None:
 def test_helpers() -> None:
     np.testing.assert_array_equal(corners(np.array([[5, 6, 4, 2]], np.float32)), [[3, 5, 7, 7]])
     np.testing.assert_allclose(logistic(np.array([0, 1000, -1000], np.float32)), [0.5, 1, 0])
+
+
+def test_maps_at_other_strides_than_the_usual_ones() -> None:
+    """A network with a fourth stride decodes each map as a network with that one alone would."""
+    strides, depth = (4, 8, 16, 32), 4 * 16
+    for kind, sides in ((BoxDecoder.YOLOV8_SPLIT, depth), (BoxDecoder.YOLO26_SPLIT, 4)):
+        shapes = [(2, channels, SIZE[0] // s, SIZE[1] // s) for s in strides for channels in (sides, CLASSES)]
+        outputs = [made(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+        boxes, scores = decode_boxes(kind, outputs, CLASSES, SIZE, strides)
+        usual, usual_scores = decode_boxes(kind, outputs[2:], CLASSES, SIZE)
+        np.testing.assert_array_equal(boxes[:, 16 * 24 :], usual)
+        np.testing.assert_array_equal(scores[:, 16 * 24 :], usual_scores)
+        alone, _ = decode_boxes(kind, outputs[:2], CLASSES, SIZE, (4,))
+        np.testing.assert_array_equal(boxes[:, : 16 * 24], alone)
+        assert output_shapes(kind, CLASSES, SIZE, strides)[0] == (sides, 16, 24)
+    joined = [np.concatenate(pair, axis=1) for pair in zip(outputs[::2], outputs[1::2], strict=True)]
+    with pytest.raises(InferenceError, match=r"decoder yolov8_heads: outputs per image have shapes"):
+        decode_boxes(BoxDecoder.YOLOV8_HEADS, joined, CLASSES, SIZE, strides)
+
+
+def test_strides_belong_to_pyramids_of_maps() -> None:
+    given = {"classes": CLASSES, "size": list(SIZE), "strides": [16, 32]}
+    open_metric("map50", {**given, "decoder": "yolov8_split"})
+    with pytest.raises(ConfigError, match="strides belong to the decoders yolov8_heads, yolov8_split, yolo26_split"):
+        open_metric("map50", {**given, "decoder": "yolox"})

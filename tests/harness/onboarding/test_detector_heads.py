@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import onnx
+import pytest
+
 from harness.onboarding import detector_heads
 from harness.onboarding.heads import guess_head
+from harness.onboarding.network_file import Branch, branch_of
 from harness.terms import Fit
 from tests.harness.onboarding.test_heads import network
 
@@ -43,3 +49,64 @@ def test_six_maps_are_pairs_of_boxes_and_classes() -> None:
     assert found is not None
     assert (found.options["decoder"], found.options["nms_iou"], found.kind) == ("yolo26_split", 1.0, "YOLO26 raw heads")
     assert detector_heads.split_heads(network(*six(32), size=(96, 160))) is None
+
+
+@pytest.mark.parametrize(
+    ("strides", "words"), [((4, 8, 16, 32), "eight"), ((8, 16, 32, 64), "eight"), ((16, 32), "four")]
+)
+def test_networks_with_other_strides(strides: tuple[int, ...], words: str) -> None:
+    """The P2 and P6 forms of YOLOv8, and tiny ones with two maps."""
+    maps = [(1, channels, 128 // s, 192 // s) for s in strides for channels in (64, 10)]
+    found = detector_heads.split_heads(network(*maps, size=(128, 192)))
+    assert found is not None
+    assert (found.options["decoder"], found.options["strides"]) == ("yolov8_split", list(strides))
+    assert found.reason == f"{words} maps of 64 and 10 channels at strides {', '.join(map(str, strides))}"
+    joined = [(1, 64 + 9, 128 // s, 192 // s) for s in strides]
+    found = detector_heads.distribution_heads(network(*joined, size=(128, 192)))
+    assert found is not None
+    assert (found.classes, found.options["strides"], found.is_sure) == (9, list(strides), True)
+    cells = sum(128 // s * 192 // s for s in strides)
+    found = detector_heads.one_table(network((1, 4 + 10, cells), size=(128, 192)))
+    assert found is not None
+    assert (found.kind, found.is_sure) == ("YOLOv8", True)
+
+
+def test_maps_that_are_no_pyramid_are_no_heads() -> None:
+    odd = [(1, channels, 128 // s, 128 // s) for s in (8, 32) for channels in (64, 10)]
+    assert detector_heads.split_heads(network(*odd, size=(128, 128))) is None
+    torn = [(1, 64, 16, 16), (1, 10, 8, 8), (1, 64, 8, 8), (1, 10, 4, 4)]
+    assert detector_heads.split_heads(network(*torn, size=(128, 128))) is None
+
+
+@pytest.mark.parametrize("depth", [64, 4])
+@pytest.mark.parametrize(
+    ("branch", "metadata", "suppression"),
+    [
+        (Branch.ONE_TO_ONE, {}, False),
+        (Branch.ONE_TO_MANY, {"end2end": "True"}, True),
+        (Branch.UNKNOWN, {"end2end": "True"}, False),
+        (Branch.UNKNOWN, {"end2end": "False"}, True),
+    ],
+)
+def test_the_branch_decides_on_suppression(
+    depth: int, branch: Branch, metadata: dict[str, str], suppression: bool
+) -> None:
+    """YOLOv10 and YOLO26: boxes of the one-to-one branch stand alone, those of the other one are thinned out."""
+    maps = [(1, channels, 96 // s, 96 // s) for s in (8, 16, 32) for channels in (depth, 10)]
+    plain = network(*maps, size=(96, 96))
+    outputs = tuple(replace(output, branch=branch) for output in plain.outputs)
+    found = detector_heads.split_heads(replace(plain, outputs=outputs, metadata=metadata))
+    assert found is not None
+    assert found.options.get("nms_iou", 0.5) == (0.5 if suppression else 1.0)
+
+
+def test_the_branch_is_told_by_the_names_of_layers_and_weights() -> None:
+    def conv(name: str, weight: str) -> onnx.NodeProto:
+        return onnx.helper.make_node("Conv", ["x", weight], ["y"], name=name)
+
+    assert branch_of(conv("/model.23/one2one_cv2.0/one2one_cv2.0.2/Conv", "w")) is Branch.ONE_TO_ONE
+    assert branch_of(conv("Conv_9", "model.23.one2one_cv3.1.2.weight")) is Branch.ONE_TO_ONE
+    assert branch_of(conv("/model.22/cv2.0/cv2.0.2/Conv", "w")) is Branch.ONE_TO_MANY
+    assert branch_of(conv("Conv_9", "model.22.cv3.1.2.weight")) is Branch.ONE_TO_MANY
+    assert branch_of(conv("/model.2/cv2/conv/Conv", "model.2.cv2.conv.weight")) is Branch.UNKNOWN
+    assert branch_of(None) is Branch.UNKNOWN
