@@ -65,7 +65,8 @@ def run_calibration(
     _log_method(options)
     if data is None or not needs_data(options):
         is_load = options.calibration_type is CalibrationType.LOAD
-        return apply_thresholds(with_given(placed) if is_load else placed, None, keep=is_load)
+        given = apply_thresholds(with_given(placed) if is_load else placed, None, keep=is_load)
+        return widen_results(given) if is_load else given
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads, outputs=outputs)
     statistics = _with_constants(statistics, [placed], _wanted(options, threads))

@@ -29,7 +29,7 @@ MARK_GIVEN_TYPES = "hz.given_types"
 def take_out_calibration(model: ir.Model) -> None:
     """Remove the ``HzCalibration`` nodes of ``model``, in place, and remember thresholds and types of those ``ON``.
 
-    Outputs of the model keep their names.
+    Of several behind one tensor the last counts. Outputs of the model keep their names.
 
     Raises:
         ModelError: one has no input, no output or an attribute of a wrong type.
@@ -49,11 +49,11 @@ def take_out_calibration(model: ir.Model) -> None:
         name = str(result.name if is_output else source.name)
         if calibration.switch == "ON" and calibration.thresholds.size:
             given[name] = calibration.thresholds.ravel().tolist()
-            types |= {name: calibration.qtype} if calibration.qtype != INT8 else {}
+            types[name] = calibration.qtype
         result.replace_all_uses_with(source, replace_graph_outputs=True)
         model.graph.remove(node, safe=True)
         source.name = name
-    remember(model, given, types)
+    remember(model, given, {name: qtype for name, qtype in types.items() if qtype != INT8})
     if not any(node.domain == HORIZON_DOMAIN for node in model.graph):
         model.opset_imports.pop(HORIZON_DOMAIN, None)
 

@@ -267,6 +267,7 @@ class ConvRule(FloatRule):
             bias_bits=lowering.march.bias_bits,
             input_bits=x.bits,
             with_summand=operand is not None,
+            output_threshold=None if output is None or output.offset else output.thresholds,
         )
         attributes, offset = convolution_geometry(node), 0 if output is None else output.offset
         if x.offset and any(attributes["pads"]):

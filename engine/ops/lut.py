@@ -17,7 +17,7 @@ from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.element_functions import FUNCTIONS, element_function, exponent_of, table_function
 from engine.ops.core.fixed_point import round_away
-from engine.ops.core.float_nodes import given, is_saturation, required
+from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
@@ -85,8 +85,11 @@ class LutRule(FloatRule):
         return Tie.INPUT_TAKES_OUTPUT if node.op_type == "LeakyRelu" or is_saturation(node) else Tie.NONE
 
     def keeps_threshold(self, node: ir.Node) -> bool:
-        """A Relu that no convolution absorbs, of either width (golden conversions ``i16_conv1`` and ``i16_res``)."""
-        return node.op_type == "Relu"
+        """A Relu or Clip that no convolution absorbs, of either width.
+
+        Source: golden conversions ``i16_conv1`` and ``i16_res``; Clips of five pairs of limits behind a MaxPool.
+        """
+        return node.op_type in ("Relu", "Clip") and not is_saturation(node)
 
     def refusal(self, node: ir.Node, march: March) -> Reason | None:
         if node.op_type != "Pow":
@@ -196,6 +199,9 @@ def curve_of(node: ir.Node) -> Curve:
 
     A power of a whole exponent is odd or even, any other is one of positive numbers; a negative exponent has a pole.
     """
+    if node.op_type == "Clip":
+        low, high = clip_limits(node)
+        return Curve(low=-np.inf if low is None else low, high=np.inf if high is None else high, even=True)
     if node.op_type == "Selu":
         return Curve(high=0.0, above=float(np.float32(attribute(node, "gamma", 1.050701))))
     if node.op_type != "Pow":

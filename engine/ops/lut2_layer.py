@@ -220,12 +220,12 @@ def interpolation_tables(
     grid = np.linspace(ends[0], ends[1], CELLS + 1, dtype=np.float32)
     if not (is_low or is_high):
         grid = _steps(np.float32(ends[0]), np.float32(ends[1]))
-    edges = np.linspace(ends[0], ends[1], SEGMENTS + 1, dtype=np.float32)
+    edges = np.linspace(*ends.astype(np.float32), SEGMENTS + 1, dtype=np.float32)
     if not curve.even:
         edges = _edges(grid, quantized, exact=is_low or is_high)
     pieces = [np.linspace(a, b, SEGMENT_ENTRIES, dtype=np.float32) for a, b in pairwise(edges)]
     points = edges.astype(np.float64)
-    units = (points / np.float64(xs)).tolist()
+    units = (edges / xs if curve.even else points / np.float64(xs)).tolist()
     below = _secant(np.linspace(points[0], points[1], SEGMENT_ENTRIES)[1::-1], valued, xs, ys)
     above = _secant(np.linspace(points[-1], points[-2], SEGMENT_ENTRIES)[1::-1], valued, xs, ys)
     if is_low:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ConfigError
-from engine.facts.chains import chains, joins
+from engine.facts.chains import chains
 from engine.facts.devices import on_bpu, refused_late
 from engine.graph.scales import ScaleSource, set_scale_source
 from engine.ir import (
@@ -28,6 +28,7 @@ from engine.ops.core.base import FloatRule
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16
 from engine.place.scales import mark_scales
+from engine.place.widths import keeps_sum_apart
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
@@ -105,19 +106,11 @@ def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], chip: March
 
 
 def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
-    """``found`` cut where int16 keeps a sum apart from its convolution."""
+    """``found`` cut in front of sums that are kept apart from their convolution (:func:`keeps_sum_apart`)."""
     result = []
     for chain in found:
-        cut = next(
-            (
-                index
-                for index, node in enumerate(chain)
-                if joins(node) and INT16 in [types.get(value) for value in (*node.inputs, node.outputs[0]) if value]
-            ),
-            None,
-        )
-        parts = [chain] if cut is None else [chain[:cut], *([node] for node in chain[cut:])]
-        result += [part for part in parts if part]
+        cut = next((index for index in range(1, len(chain)) if keeps_sum_apart(chain, index, types)), len(chain))
+        result += [chain[:cut], *([node] for node in chain[cut:])]
     return result
 
 

@@ -283,7 +283,7 @@ KEPT: ScaleTable = Table(
     [
         Rule(
             "scale.kept",
-            "The result of a Relu that no convolution absorbs has the scale of its input.",
+            "The result of a Relu or Clip that no convolution absorbs has the scale of its input.",
             Pattern("could rescale and does not", _keeps_threshold),
             _result_takes_the_source,
         ),

@@ -33,7 +33,7 @@ from engine.ir import (
 from engine.ops.core.derive import fold_input_scales
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, CompositeExpansion, expand, expand_as
 from engine.ship.opset import give_regions, write_as_opset_11
-from engine.ship.record import NotCarried, thresholds_of
+from engine.ship.record import NotCarried
 
 IR_VERSION = 6
 """That goes with opset 11."""
@@ -70,8 +70,7 @@ def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
 
 def carries_pair(calibrated: ir.Model) -> bool:
     """Whether a tensor is there that a pair can stand on: an activation of int8 with one threshold."""
-    found = thresholds_of(calibrated).values()
-    return any(each.type == INT8 and len(each.values) == 1 for each in found)
+    return any(_can_carry(node) and not _is_of_pixels(node) for node in calibration_nodes(calibrated))
 
 
 def _is_of_pixels(calibration: ir.Node) -> bool:

@@ -135,6 +135,11 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     having = [suite for suite, sweep in sweeps.items() if any(result.spec.id == name for result in sweep.results)]
     if not having:
         known = {result.spec.id for sweep in sweeps.values() for result in sweep.results}
+        if not known:
+            raise ConfigError(
+                f"{workdir}: no suite has run there, so there is no trial {name!r}; name the working "
+                "directory of a sweep with --workdir, or run one: ptqlab run"
+            )
         raise unknown(f"suite or trial in {workdir}", name, known)
     latest = max(having, key=lambda suite: datetime.fromisoformat(sweeps[suite].summary.started_at))
     others = [suite for suite in having if suite != latest]

@@ -95,14 +95,10 @@ def ship(
     refuse_to_replace(output, force)
     if tool is not None:
         tool.command.path(output)
+    source = config if config is not None else _named(trial, best, march, workdir)
     with activities(lines=True) as shown:
-        tell = partial(shown.tell, "ship")
-        tell("converts")
-        if config is not None:
-            shipment, look = _of_config(config)
-        else:
-            result = _found(trial, workdir) if best is None else _recommended(best, march, workdir)
-            shipment, look = _of_trial(result, workdir, images)
+        shown.tell("ship", "converts")
+        shipment, look = _of_config(source) if isinstance(source, Path) else _of_trial(source, workdir, images)
         record = write(shipment, output, force=force)
         say(f"{output}: {len(record.thresholds):,} thresholds, {record.integers:,} integers")
         for each in record.not_carried:
@@ -166,10 +162,11 @@ def _of_trial(result: TrialResult, workdir: Path, images: int | None) -> tuple[S
     return found.shipment, lambda built: on_evaluation_images(found.run, built)
 
 
-def _found(trial: str | None, workdir: Path) -> TrialResult:
+def _named(trial: str | None, best: str | None, march: March | None, workdir: Path) -> TrialResult:
+    """The trial that ``TRIAL`` or ``--best`` names."""
     from harness.cli.results import find_trial
 
-    return find_trial(workdir, trial or "")
+    return find_trial(workdir, trial or "") if best is None else _recommended(best, march, workdir)
 
 
 def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:

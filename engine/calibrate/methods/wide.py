@@ -24,8 +24,8 @@ def widen_results(calibrated: ir.Model) -> ir.Model:
 
     One input at its threshold times the largest weight at its own, in float32, may be more than the result's threshold.
     Such a result is int16 up to that product first, then what it was. So are the eight results of which that holds in
-    ``mobilenet_v3``, ``yolov8_nhwc`` and EfficientNet-Lite0, and none of the 60 others in six networks. Read behind a
-    ``Relu``, it never holds there.
+    ``mobilenet_v3``, ``yolov8_nhwc`` and EfficientNet-Lite0, and none of the 60 others in six networks; also behind the
+    Relu of the convolution, but not behind a Clip (five and ten residual blocks, ``tests/parity/ships.py``).
 
     Names are the original's where there is one such result: it numbers what it adds by what the graph has. Of several
     it takes them in an order that is not known; here it is the graph's.
@@ -46,6 +46,8 @@ def _needed(calibration: ir.Node) -> np.float32 | None:
     """The threshold that the result in front of ``calibration`` needs first; ``None`` where its own is enough."""
     value = calibration.inputs[0]
     producer = None if value is None else value.producer()
+    if producer is not None and producer.op_type == "Relu" and producer.inputs[0] is not None:
+        producer = producer.inputs[0].producer()
     if producer is None or producer.op_type != "Conv" or producer.metadata_props.get(MARK_ON) != "BPU":
         return None
     data, weight = (calibration_of(each) for each in producer.inputs[:2])

@@ -61,7 +61,7 @@ def test_the_quotient_of_a_weight_is_float64() -> None:
     assert quantize_weights(np.array([[weight]]), np.array([scale])).item() == 2
 
 
-@pytest.mark.parametrize(("bits", "least"), [(8, 2.0**-23), (16, 2.0**-15), (None, 2.0**-23)])
+@pytest.mark.parametrize(("bits", "least"), [(8, 2.0**-23), (16, 2.0**-15), (None, 2.0**-24)])
 def test_weights_that_would_need_a_smaller_ratio_are_widened(bits: int | None, least: float) -> None:
     output, width = (None, 32) if bits is None else (1.0, bits)
     kept = pointwise(weight=127 * least, threshold=127 * least, output=output, bits=width)
