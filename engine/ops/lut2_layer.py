@@ -220,7 +220,7 @@ def interpolation_tables(
     grid = np.linspace(ends[0], ends[1], CELLS + 1, dtype=np.float32)
     if not (is_low or is_high):
         grid = _steps(np.float32(ends[0]), np.float32(ends[1]))
-    edges = np.linspace(*ends.astype(np.float32), SEGMENTS + 1, dtype=np.float32)
+    edges = np.linspace(np.float32(ends[0]), np.float32(ends[1]), SEGMENTS + 1, dtype=np.float32)
     if not curve.even:
         edges = _edges(grid, quantized, exact=is_low or is_high)
     pieces = [np.linspace(a, b, SEGMENT_ENTRIES, dtype=np.float32) for a, b in pairwise(edges)]

@@ -27,15 +27,15 @@ def check_types(march: March, options: PlacementOptions) -> None:
 
 def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Type per activation tensor that is int16, or int8 on request, and requests that fell back to the other type."""
-    requests = _requests(model, march, options, INT16)
+    wanted = _requests(model, march, options, INT16)
     for chain, index in _sums(model, march):
         result = chain[-1].outputs[0]
-        asked = {key: None for node in chain[index - 1 : -1] for key in requests.get(node.outputs[0], ())}
-        if asked and result not in requests:
-            types, _ = _granted(model, march, options, requests)
-            if not _reads_int16(chain[0], types):
-                requests[result] = asked
-    return _granted(model, march, options, requests)
+        inside = {key: None for node in chain[index - 1 : -1] for key in wanted.get(node.outputs[0], ())}
+        if inside and result not in wanted:
+            granted, _ = _granted(model, march, options, wanted)
+            if not _reads_int16(chain[0], granted):
+                wanted[result] = inside
+    return _granted(model, march, options, wanted)
 
 
 def _sums(model: ir.Model, march: March) -> list[tuple[list[ir.Node], int]]:
@@ -69,10 +69,10 @@ def _granted(
     model: ir.Model,
     march: March,
     options: PlacementOptions,
-    asked: Mapping[ir.Value, Mapping[tuple[str, str], None]],
+    wanted: Mapping[ir.Value, Mapping[tuple[str, str], None]],
 ) -> tuple[dict[ir.Value, str], list[Refusal]]:
-    """Types and refusals where ``asked`` are the requests for int16, per tensor."""
-    requests = {value: dict(askers) for value, askers in asked.items()}
+    """Types and refusals where ``wanted`` are the requests for int16, per tensor."""
+    requests = {value: dict(askers) for value, askers in wanted.items()}
     refusals: dict[Refusal, None] = dict.fromkeys(_stay_in_int32(model, march, requests))
     if options.output_type == INT16:
         for node, value in ((value.producer(), value) for value in model.graph.outputs):
@@ -259,9 +259,9 @@ def _tied_groups(model: ir.Model) -> list[list[ir.Value]]:
         members = [value for value in (*activations, *results) if value is not None]
         for value in members:
             group_of.setdefault(value, {value})
-        tied_values = members if tied else _clipped_alike(node) if node.op_type == "Clip" and on_bpu(node) else ()
-        if tied_values:
-            merged = set().union(*(group_of.setdefault(value, {value}) for value in tied_values))
+        alike = members if tied else _clipped_alike(node) if node.op_type == "Clip" and on_bpu(node) else ()
+        if alike:
+            merged = set().union(*(group_of.setdefault(value, {value}) for value in alike))
             group_of.update(dict.fromkeys(merged, merged))
     ordered: dict[int, list[ir.Value]] = {}
     for value, group in group_of.items():
