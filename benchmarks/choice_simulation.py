@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.terms import March
+from engine.chips import DEFAULT_MARCH
 from harness.datasets import SceneTarget
 from harness.gates.choice import choose
 from harness.gates.drift import holm
@@ -236,7 +236,7 @@ def sweep_of(random: Random, metric: Simulated, truths: Mapping[float, float]) -
         score, old = metric.score_of(random, images, damage)
         spec = TrialSpec(
             model="net",
-            march=March.BAYES_E,
+            march=DEFAULT_MARCH,
             settings=Settings(max_percentile=1 - 1e-4 * number),
             calibration_samples=50,
             evaluation_samples=metric.images,

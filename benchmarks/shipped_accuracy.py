@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.convert.items import QUANTIZED
 from engine.convert.runner import Given, Run
 from engine.errors import ConfigError
 from engine.ir import load_model, to_bytes
 from engine.ship import Origin, Shipment, verify, write
 from engine.ship.build import run_toolchain
-from engine.terms import CalibrationType, March
+from engine.terms import CalibrationType
 from engine.toolchain.tool import VARIABLE, Toolchain, find_toolchain
 from engine.version import installed_version
 from harness.backends.bundled import Network
@@ -103,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", help="names of cards")
     parser.add_argument("--workdir", type=Path, required=True, help="where stages keep their results")
-    parser.add_argument("--march", type=March, default=March.BAYES_E)
+    parser.add_argument("--march", type=March, default=DEFAULT_MARCH)
     parser.add_argument("--calibration", type=int, default=50, help="calibration images")
     parser.add_argument("--evaluation", type=int, default=100, help="evaluation images; half of them choose")
     given = parser.parse_args(arguments)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.terms import CalibrationType, March
+from engine.chips import DEFAULT_MARCH
+from engine.terms import CalibrationType
 from harness.metrics import Score
 from harness.strict_yaml import parse
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
@@ -56,7 +57,7 @@ def spec_of(model: str, settings: Settings) -> TrialSpec:
     """The trial of a model that is nowhere."""
     return TrialSpec(
         model=model,
-        march=March.BAYES_E,
+        march=DEFAULT_MARCH,
         settings=settings,
         calibration_samples=100,
         evaluation_samples=SAMPLES,

@@ -1,50 +1,10 @@
-"""The closed choices of the documents, by their names: marches, input formats, calibration types, compiler levels."""
+"""The closed choices of the documents, by their names: input formats, calibration types, compiler levels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-
-
-class March(StrEnum):
-    """BPU architecture."""
-
-    BERNOULLI2 = "bernoulli2"
-    BAYES = "bayes"
-    BAYES_E = "bayes-e"
-    NASH_E = "nash-e"
-    NASH_M = "nash-m"
-    NASH_P = "nash-p"
-
-
-EXTRAPOLATED: Mapping[March, March] = MappingProxyType(
-    dict.fromkeys((March.NASH_E, March.NASH_M, March.NASH_P), March.BAYES_E)
-)
-"""Later marches that nothing was measured on, and the march whose rules and figures stand in."""
-
-MEASURED_MARCHES = tuple(march for march in March if march not in EXTRAPOLATED)
-"""The marches that were measured; those that ``hb_mapper`` converts for."""
-
-
-def measured_march(march: str) -> March:
-    """The march whose rules and figures hold for ``march``.
-
-    Raises:
-        ValueError: ``march`` is unknown.
-    """
-    return EXTRAPOLATED.get(March(march), March(march))
-
-
-def named(march: str) -> str:
-    """``march`` as tables and pages show it: with where its figures come from, if they are another's."""
-    return f"{march} ({extrapolation(march)})" if extrapolation(march) else march
-
-
-def extrapolation(march: str) -> str:
-    """The remark on every figure for ``march``: where it comes from; empty if it was measured."""
-    origin = measured_march(march)
-    return "" if origin == march else f"extrapolated from {origin}; nothing measured"
 
 
 class InputType(StrEnum):

@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from engine.chips.latency import load_latency
 from engine.compile.schedule import Schedule
 from engine.convert import Draft, check
 from engine.errors import ConfigError
-from engine.march.latency import load_latency
 from engine.terms import InputType
 from research.corpus import MeasuredRow, network_of_row
 

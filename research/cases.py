@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chips.latency import Latency
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.schedule import Schedule
 from engine.compile.traffic import LayerTraffic, Traffic, layer_traffic
-from engine.march.latency import Latency
 from engine.terms import OptimizeLevel
 from research.corpus import MeasuredNetwork, MeasuredRow, network_of_row
 

@@ -1,7 +1,7 @@
 """The first step of the fit: memory sizes and constants, from rows of single layers, stacks and known networks.
 
 The memory sizes are those of a grid that reproduce the measured DDR traffic best; the constants of
-:class:`~engine.march.latency.Fitted` minimise a robust loss of ``log(estimated / measured)`` of latencies and, with
+:class:`~engine.chips.latency.Fitted` minimise a robust loss of ``log(estimated / measured)`` of latencies and, with
 less weight, of computing times.
 """
 
@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from scipy.optimize import least_squares
 
-from engine.march.latency import Fitted, Latency
+from engine.chips.latency import Fitted, Latency
 from research.cases import Floats, MeasuredCase, Networks, cases_of, ddr_errors
 
 _MEMORY_GRID = tuple(

@@ -16,13 +16,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.chips import load_chip
+from engine.chips.latency import Latency
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
 from engine.compile.memory import Memory
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.errors import ConfigError
-from engine.march import load_march
-from engine.march.latency import Latency
 from engine.ops.core.costs import CostKind
 from research.networks import NETWORKS
 
@@ -102,7 +102,7 @@ class MeasuredNetwork:
         if row.subgraphs != 1 or "wmode" in row.spec:
             raise _UnknownOperatorError(row.id)
         self._row = row
-        self._march = load_march(row.march)
+        self._march = load_chip(row.march)
         self._specs = _layers(row.spec)
         self._block = Block(**latency.weight_block.model_dump())
         self._shapes: dict[str, tuple[int, ...]] = {}

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.chips.latency import marches
 from engine.compile import CompileOptions, compile_model
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, UnsupportedError
 from engine.ir import load_model
-from engine.march.latency import marches
 from engine.terms import InputType, OptimizeLevel
 from engine.toolchain.command import CUT_OFF
 

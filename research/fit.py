@@ -23,10 +23,10 @@ from pathlib import Path
 
 import yaml
 
+from engine.chips.latency import Latency, data_file, load_latency
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
-from engine.march.latency import Latency, data_file, load_latency
 from research.built import built_rows
 from research.cases import cases_of, networks_of
 from research.corpus import MeasuredRow, read_rows

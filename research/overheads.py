@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import nnls
 
+from engine.chips.latency import Latency, Measured, Overhead
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.overheads import amounts
 from engine.compile.schedule import Schedule
-from engine.march.latency import Latency, Measured, Overhead
 from engine.ops.core.costs import OF_WEIGHTS
 from engine.terms import OptimizeLevel
 from research.deployed import Deployed

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
+from engine.chips.latency import Latency
 from engine.errors import ConfigError
 from engine.ir import write_atomically
-from engine.march.latency import Latency
 from research.cases import SHORT_US, Floats, MeasuredCase, counted, errors_of, latencies, where
 from research.constants import LEAST_COMPUTE_US
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.chips.latency import Latency, ModelAccuracy, Overhead
 from engine.compile.cost import layer_costs
-from engine.march.latency import Latency, ModelAccuracy, Overhead
 from engine.terms import OptimizeLevel
 from research.cases import Errors, MeasuredCase, Networks, cases_of, counted, errors_of, where
 from research.constants import fit_constants, fit_memory

@@ -27,7 +27,6 @@ draw, in each room once."""
 CLASSES: Mapping[str, str] = {
     "Bisection": "the search for a stage and node, and what a gate keeps of one",
     "Curve": "of errors over nodes in the debugger, and where a tabulated function is bent",
-    "March": "engine.terms has the names of marches, engine.march what is behind a name",
     "Max": "the calibration method and the operator, both called so in files of the original",
     "Pad": "the operator and the transformer of images, both called so in files of the original",
     "Preparation": "of the trials of one model and of the inputs of one flow; never used together",

@@ -23,9 +23,9 @@ from tempfile import TemporaryDirectory
 
 from PIL import Image
 
+from engine.chips import March
 from engine.convert import Draft, check
 from engine.perf.report import write_report
-from engine.terms import March
 from harness.gates.nights import read_nights
 from harness.zoo.cards import load_card
 from tests.browser import Browser
@@ -113,7 +113,7 @@ def make(folder: Path) -> None:
         run("ptqlab", "nightly", str(SUITE), "--workdir", "work", folder=folder)
     model = load_card("scene_yolo").model_path()
     run("ptqlab", "explain", str(model), "--html", "explain.html", folder=folder)
-    compiled = check(model, Draft(March.BAYES_E)).compiled
+    compiled = check(model, Draft(March("bayes-e"))).compiled
     write_report(replace(compiled, name="net"), folder / "perf")
 
 

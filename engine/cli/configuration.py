@@ -17,17 +17,18 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from engine.chips import (
+    HB_COMPILE_MARCHES,
+    HB_MAPPER_MARCHES,
+    ChipFamily,
+    March,
+    ToolchainName,
+    load_chip,
+    marches_where,
+)
 from engine.config import GROUPS, OWN_OPTIMIZATIONS
 from engine.config.dialect import OPTIMIZE_LEVELS
-from engine.terms import (
-    EXTRAPOLATED,
-    MEASURED_MARCHES,
-    SUPPORTED_CONVERSIONS,
-    InputType,
-    March,
-    extrapolation,
-    named,
-)
+from engine.terms import SUPPORTED_CONVERSIONS, InputType
 
 _EXAMPLES: Mapping[str, str] = {
     "onnx_model": "model.onnx",
@@ -48,13 +49,13 @@ _EXAMPLES: Mapping[str, str] = {
 """What a template sets; all other parameters are comments in it."""
 
 _SOME_MARCHES: Mapping[str, tuple[March, ...]] = {
-    "core_num": (March.BERNOULLI2,),
-    "set_node_data_type": (March.BAYES, March.BAYES_E),
-    "input_layout_rt": MEASURED_MARCHES,
-    "norm_type": MEASURED_MARCHES,
-    "cal_data_type": MEASURED_MARCHES,
-    "std_value": tuple(EXTRAPOLATED),
-    "quant_config": tuple(EXTRAPOLATED),
+    "core_num": marches_where(lambda chip: chip.family is ChipFamily.BERNOULLI),
+    "set_node_data_type": marches_where(lambda chip: chip.int16 and chip.toolchain is ToolchainName.HB_MAPPER),
+    "input_layout_rt": HB_MAPPER_MARCHES,
+    "norm_type": HB_MAPPER_MARCHES,
+    "cal_data_type": HB_MAPPER_MARCHES,
+    "std_value": HB_COMPILE_MARCHES,
+    "quant_config": HB_COMPILE_MARCHES,
 }
 """Parameters that some marches do not have."""
 
@@ -136,7 +137,7 @@ def parameters(group: type[BaseModel]) -> tuple[Parameter, ...]:
 def template(march: March) -> str:
     """A commented YAML file for ``march`` that loads as it stands; optional parameters are comments in it."""
     lines = [
-        f"# Conversion for march {named(march)}, by {_command(march)}.",
+        f"# Conversion for march {load_chip(march).title}, by {_command(march)}.",
         "# All parameters. Those after a # have the value shown unless set.",
     ]
     for name, group in GROUPS.items():
@@ -151,15 +152,21 @@ def _template_lines(parameter: Parameter, march: March) -> Iterator[str]:
     yield f"  # {parameter.description}"
     if parameter.values:
         yield f"  #   {parameter.values.replace('`', '')}"
-    examples = {**_EXAMPLES, **(_S100_EXAMPLES if march in EXTRAPOLATED else {}), "march": march.value}
+    examples = {**_EXAMPLES, **(_S100_EXAMPLES if march in HB_COMPILE_MARCHES else {}), "march": march.value}
     if parameter.name in examples:
         yield f"  {parameter.name}: '{examples[parameter.name]}'"
     else:
         yield f"  # {parameter.name}: {parameter.default or ''}".rstrip()
 
 
+def _extrapolations() -> str:
+    """A sentence on the figures for the marches of ``hb_compile``; empty if all were measured."""
+    remarks = dict.fromkeys(filter(None, (load_chip(march).extrapolation for march in HB_COMPILE_MARCHES)))
+    return f" Rules, limits, integers and latency of these marches are {'; '.join(remarks)}." if remarks else ""
+
+
 def _command(march: March) -> str:
-    return "hb_compile" if march in EXTRAPOLATED else "hb_mapper"
+    return load_chip(march).toolchain.value
 
 
 def reference_page(command: str = "hb_mapper") -> str:
@@ -279,13 +286,14 @@ Generated from `engine.config` by `ptqlab config --reference`; a test keeps it u
 they exist there, otherwise to the working directory. Unknown keys are errors.
 """
 
+_NEWER = ", ".join(HB_COMPILE_MARCHES)
 _S100_INTRODUCTION = f"""# Configuration for the S100
 
 Generated from `engine.config` by `ptqlab config --reference --command hb_compile`; a test keeps it up to date.
 
 `hb_compile` reads a newer dialect of [the same parameters](configuration.md). `ptqlab config --template nash-e` prints
-a commented file to start from, and all commands of ptqlab read it: a file that names {", ".join(EXTRAPOLATED)} is in
-this dialect. Rules, limits, integers and latency of these marches are {extrapolation(March.NASH_E)}.
+a commented file to start from, and all commands of ptqlab read it: a file that names {_NEWER} is in this
+dialect.{_extrapolations()}
 
 The results are `<prefix>.hbm` and `<prefix>_quantized_model.bc`. They have ptqlab's own formats under these names, and
 their first line says so; the other models are `.onnx` files, as with `hb_mapper`.

@@ -13,6 +13,8 @@ from typing import Annotated
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.chips import March, load_chip
+from engine.chips.latency import Latency, load_latency
 from engine.compile.codec import decode_graph, encode_graph
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.layers import Overlap
@@ -26,9 +28,7 @@ from engine.compile.tiles import tiled_model
 from engine.errors import ConfigError, ContainerError, UnsupportedError
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import shape_of, write_atomically
-from engine.march import load_march
-from engine.march.latency import Latency, load_latency
-from engine.terms import DEFAULT_OPTIMIZE_LEVEL, CompileMode, Device, InputSource, InputType, March, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, CompileMode, Device, InputSource, InputType, OptimizeLevel
 
 
 class CompileOptions(BaseModel):
@@ -150,7 +150,7 @@ def compile_model(
     options = options or CompileOptions()
     check_options(options, quantized, march)
     name = name or quantized.graph.name or "model"
-    segments = partition(quantized.graph, load_march(march))
+    segments = partition(quantized.graph, load_chip(march))
     on_bpu = [segment for segment in segments if segment.device is Device.BPU]
     block = _weight_block(march)
     latency = load_latency(march)

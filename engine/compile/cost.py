@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
+from engine.chips.latency import Alignment, Fitted, Latency
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import is_plain, overhead_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, as_map
 from engine.compile.traffic import LayerTraffic, Traffic, copies, is_dense, layer_traffic
-from engine.march.latency import Alignment, Fitted, Latency
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 _GROUP_LANES = 16

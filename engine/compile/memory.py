@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from engine.chips.latency import SmallTables, Strips
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import small_table_elements, vector_traffic
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
-from engine.march.latency import SmallTables, Strips
 from engine.ops.core.costs import MOVEMENTS, CostKind
 
 Uses = Mapping[str, Sequence[int]]

@@ -1,6 +1,6 @@
 """What a layer takes besides computing and traffic, in amounts: so many layers or elements of which kind.
 
-A march's data say what each amount costs (:class:`~engine.march.latency.Overhead`).
+A march's data say what each amount costs (:class:`~engine.chips.latency.Overhead`).
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.compile.sizes import IMAGE_CHANNELS, row_width
-from engine.march.latency import Latency, Overhead, RowPadding, SmallTables
 from engine.ops.core.costs import CostKind
 
 Amount = tuple[Overhead, float]

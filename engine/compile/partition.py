@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.errors import ModelError
-from engine.march import March
 from engine.ops.registry import has_bpu_operator
 from engine.terms import Device
 
@@ -36,7 +36,7 @@ class Segment:
     nodes: tuple[ir.Node, ...]
 
 
-def partition(graph: ir.Graph, march: March) -> tuple[Segment, ...]:
+def partition(graph: ir.Graph, march: Chip) -> tuple[Segment, ...]:
     """Split ``graph`` into segments in an order in which they can run one after the other.
 
     A node's level is the greatest number of changes of device on any way from the inputs to it. Connected BPU nodes of
@@ -63,7 +63,7 @@ def partition(graph: ir.Graph, march: March) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def device_of(node: ir.Node, march: March) -> Device:
+def device_of(node: ir.Node, march: Chip) -> Device:
     """The device of ``node``: the BPU if it computes on quantised integers only, and the BPU has its operator.
 
     bernoulli2 has no Transpose, not even between two layouts (``swin_b``, 2 of 2; one network).

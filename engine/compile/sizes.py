@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from engine.chips.latency import RowPadding
 from engine.compile.packing import round_up
-from engine.march.latency import RowPadding
 
 _BATCH_PIXELS = 64
 

@@ -9,13 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, is_unpadded_pool, operands, strip_columns
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes
-from engine.march.latency import Latency, RowPadding, WeightLoad
 from engine.ops.core.costs import CostKind
 
 _NARROW_BITS, _ACCUMULATOR_BITS = 8, 32

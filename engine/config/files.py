@@ -13,12 +13,13 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from engine.chips import HB_COMPILE_MARCHES, HB_MAPPER_MARCHES, ChipFamily, load_chip
 from engine.config.dialect import dialect_remarks, older_dialect
 from engine.config.options import CalibrationChoice, ConversionOptions
 from engine.config.parameters import GROUPS, CompilerParameters, Config
 from engine.errors import ConfigError, hint
 from engine.limits import beyond, limit
-from engine.terms import EXTRAPOLATED, MEASURED_MARCHES, CalibrationType, March
+from engine.terms import CalibrationType
 
 logger = logging.getLogger("engine.config")
 
@@ -36,9 +37,9 @@ def load_config(path: str | os.PathLike[str], *, newer_dialect: bool | None = No
     """
     content = read_yaml(path)
     march = _march_of(content)
-    newer = march in list(EXTRAPOLATED) if newer_dialect is None else newer_dialect
-    if march in list(EXTRAPOLATED) and not newer:
-        allowed = [item.value for item in MEASURED_MARCHES]
+    newer = march in list(HB_COMPILE_MARCHES) if newer_dialect is None else newer_dialect
+    if march in list(HB_COMPILE_MARCHES) and not newer:
+        allowed = [item.value for item in HB_MAPPER_MARCHES]
         raise ConfigError(
             f"{path}: User input march invalid: {march!r} . It should in list {allowed}; hb_compile converts for it"
         )
@@ -69,7 +70,7 @@ def remarks(config: Config) -> tuple[str, ...]:
         idle += ["per_channel"] if calibration.per_channel else []
         idle += _of_data(config) if calibration.calibration_type is CalibrationType.SKIP else []
         found += [f"{key} has no effect, calibration_type is {calibration.calibration_type.value}" for key in idle]
-    if config.march is not March.BERNOULLI2:
+    if load_chip(config.march).family is not ChipFamily.BERNOULLI:
         older = {
             "set_node_data_type": model.set_node_data_type,
             "run_on_cpu": calibration.run_on_cpu,

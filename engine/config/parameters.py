@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from engine.chips import ChipFamily, March, load_chip
 from engine.config.inputs import InputParameters, InputSpec
 from engine.config.options import ORIGINAL_OPTIMIZATIONS, OWN_OPTIMIZATIONS
 from engine.config.values import (
@@ -42,7 +43,6 @@ from engine.terms import (
     InputSource,
     InputType,
     Layout,
-    March,
     OptimizeLevel,
 )
 
@@ -297,7 +297,7 @@ class Config(Group):
                     f"The optimization parameter: {option} is not supported by BPU March:{march.value}. Please check "
                     f"it: allowed are {', '.join(_ALL_OPTIMIZATIONS)}{hint(option, _ALL_OPTIMIZATIONS)}"
                 )
-        if march is March.BERNOULLI2:
+        if load_chip(march).family is ChipFamily.BERNOULLI:
             self._fits_bernoulli2()
         elif self.compiler_parameters.core_num > 1:
             raise ValueError(

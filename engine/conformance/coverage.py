@@ -40,7 +40,7 @@ def measured(folder: Path) -> dict[str, dict[str, list[int]]]:
 
 
 def as_yaml(coverage: dict[str, dict[str, list[int]]]) -> str:
-    """The file that :mod:`engine.march.measured` reads."""
+    """The file that :mod:`engine.chips.coverage` reads."""
     head = (
         "# Ranks of activations by operator and march in measured conversions; ptqlab conformance coverage writes it.\n"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from engine.chips import March
 from engine.compile import CompileOptions
 from engine.config import (
     CalibrationParameters,
@@ -27,7 +28,7 @@ from engine.convert.stages.source import READ
 from engine.convert.tables import node_rows
 from engine.frontend import load_network
 from engine.ir import MARK_ON, shape_of
-from engine.terms import CalibrationType, InputType, Layout, March
+from engine.terms import CalibrationType, InputType, Layout
 
 CHECK_FOLDER = Path(".hb_check")
 """Where the checker leaves its models."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from engine.calibrate import CalibrationData
 from engine.calibrate.forward.compare import Distance
+from engine.chips import HB_COMPILE_MARCHES, March, load_chip
 from engine.compile import CompiledModel
 from engine.config import CalibrationParameters, Config
 from engine.convert.items import (
@@ -54,7 +55,6 @@ from engine.perf import Performance, estimate
 from engine.place import Placement, Refusal
 from engine.place.options import INT16
 from engine.simulate.tensors import describe, graph_inputs
-from engine.terms import EXTRAPOLATED, March, extrapolation
 
 logger = logging.getLogger("engine.convert")
 
@@ -196,8 +196,8 @@ def log_placement(placement: Placement) -> None:
 
 def tell_extrapolation(march: str) -> None:
     """Warn where rules and figures of ``march`` are those of another."""
-    if extrapolation(march):
-        logger.warning("march %s: %s", march, extrapolation(march))
+    if remark := load_chip(march).extrapolation:
+        logger.warning("march %s: %s", march, remark)
 
 
 def log_ends(source: ir.Model) -> None:
@@ -303,18 +303,18 @@ class Workspace(Hooks):
         if self.folder is None:
             return
         data = to_bytes(self.models[name])
-        if self.march in EXTRAPOLATED and name == QUANTIZED.name:
+        if self.march in HB_COMPILE_MARCHES and name == QUANTIZED.name:
             data = self._noticed("quantised model, ONNX behind this line", data)
         self.files[name] = write_atomically(self.folder / self._name_of(name), data)
         logger.info("Saving model: %s.", self.files[name].name)
 
     def _name_of(self, model: str) -> str:
-        extrapolated = self.march in EXTRAPOLATED and model == QUANTIZED.name
-        return f"{self.prefix}_{model}_model.{'bc' if extrapolated else 'onnx'}"
+        newer = self.march in HB_COMPILE_MARCHES and model == QUANTIZED.name
+        return f"{self.prefix}_{model}_model.{'bc' if newer else 'onnx'}"
 
     @property
     def _container_suffix(self) -> str:
-        return ".hbm" if self.march in EXTRAPOLATED else ".bin"
+        return ".hbm" if self.march in HB_COMPILE_MARCHES else ".bin"
 
     def paths(self) -> list[Path]:
         """All files that a conversion writes."""
@@ -327,12 +327,14 @@ class Workspace(Hooks):
     def write_compiled(self, compiled: CompiledModel) -> None:
         """Write the compiled model: a ``.bin``, or what stands for a ``.hbm``."""
         data = compiled.to_bytes()
-        if self.march in EXTRAPOLATED:
+        if self.march in HB_COMPILE_MARCHES:
             data = self._noticed("compiled model, ptqlab's .bin format behind this line", data)
         self.write(data, "bin", self._container_suffix)
 
     def _noticed(self, what: str, data: bytes) -> bytes:
-        text = f"{what}; march {self.march}, {extrapolation(self.march)}; no file of the original toolchain"
+        remark = load_chip(self.march).extrapolation
+        march = f"{self.march}, {remark}" if remark else self.march
+        text = f"{what}; march {march}; no file of the original toolchain"
         return with_notice(data, text)
 
     def write(self, content: bytes, kind: str, suffix: str) -> None:

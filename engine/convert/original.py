@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from engine.chips import HB_COMPILE_MARCHES
 from engine.errors import UnsupportedError
 from engine.frontend.versions import file_versions
 from engine.ir import shape_of
 from engine.simulate.tensors import graph_inputs
-from engine.terms import EXTRAPOLATED
 
 logger = logging.getLogger("engine.convert")
 
@@ -48,7 +48,7 @@ HB_COMPILE = OriginalTool(
 
 def original_tool(march: str) -> OriginalTool:
     """The command of the original that converts for ``march``."""
-    return HB_COMPILE if march in list(EXTRAPOLATED) else HB_MAPPER
+    return HB_COMPILE if march in list(HB_COMPILE_MARCHES) else HB_MAPPER
 
 
 def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.errors import UnsupportedError
 from engine.ir import shape_of
-from engine.march import March
 
 NOT_IN_RUNTIME = frozenset(
     [
@@ -58,7 +58,7 @@ def refuse_unknown_shapes(optimized: ir.Model) -> None:
                 )
 
 
-def refuse_uncompilable(quantized: ir.Model, march: March) -> None:
+def refuse_uncompilable(quantized: ir.Model, march: Chip) -> None:
     """Refuse a quantised model that the original's compiler refuses.
 
     That is a DepthToSpace on bernoulli2 whose output channels are no multiple of 4 (reference/operators.md, Limits; the

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from engine.chips.coverage import is_measured
 from engine.convert.tables import NodeRow
 from engine.ir import constant_of
-from engine.march.measured import is_measured
 
 
 def mark_unmeasured(rows: tuple[NodeRow, ...], original: ir.Model, march: str) -> tuple[NodeRow, ...]:

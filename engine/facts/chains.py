@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.facts.devices import on_bpu
 from engine.graph import sole_reader
 from engine.ir import is_calibration
-from engine.march import March
 from engine.ops.registry import rule_for
 
 
-def chain_of(node: ir.Node, march: March, order: Mapping[ir.Node, int]) -> list[ir.Node]:
+def chain_of(node: ir.Node, march: Chip, order: Mapping[ir.Node, int]) -> list[ir.Node]:
     """``node`` and the nodes that it absorbs, in order.
 
     A calibration node in between says that the tensor exists in integers, so nothing is absorbed across one. A sum of
@@ -37,7 +37,7 @@ def chain_of(node: ir.Node, march: March, order: Mapping[ir.Node, int]) -> list[
     return chain
 
 
-def _has_later_rival(chain: Sequence[ir.Node], consumer: ir.Node, march: March, order: Mapping[ir.Node, int]) -> bool:
+def _has_later_rival(chain: Sequence[ir.Node], consumer: ir.Node, march: Chip, order: Mapping[ir.Node, int]) -> bool:
     """Whether another operand of ``consumer`` is computed after ``chain`` and could absorb ``consumer`` as well."""
     own = chain[-1].outputs[0]
     for value in consumer.inputs:
@@ -54,7 +54,7 @@ def _has_later_rival(chain: Sequence[ir.Node], consumer: ir.Node, march: March, 
     return False
 
 
-def chains(model: ir.Model, march: March) -> list[list[ir.Node]]:
+def chains(model: ir.Model, march: Chip) -> list[list[ir.Node]]:
     """All chains of BPU nodes in graph order; every BPU node is in one of them."""
     order = {node: index for index, node in enumerate(model.graph)}
     taken: set[ir.Node] = set()

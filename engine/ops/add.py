@@ -29,7 +29,7 @@ from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 ELEMENTWISE_OUTPUT = {
     "accu_right_shift": Attribute("ints", (0,), "bits dropped before saturation to 16 bits"),
@@ -126,7 +126,7 @@ class AddRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return (0, 1)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if march.sums_as_convolutions and _adds_two_maps(node):
             is_map = len(shape_of(node.outputs[0])) == 4
             return None if is_map else because(Code.RANK_4, done="added to others")
@@ -135,10 +135,10 @@ class AddRule(FloatRule):
             return because(Code.ONE_CHANNEL_ADDED)
         return reason
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return None if _adds_two_maps(node) else refused_constant(node, march)
 
-    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
         """A sum that runs as a convolution takes its Relu, as convolutions do (measured on ``bin_addrelu``)."""
         return len(chain) == 1 and is_relu(consumer) and runs_as_convolution(chain[0], march)
 
@@ -146,7 +146,7 @@ class AddRule(FloatRule):
         lower_elementwise(chain[0], lowering, "HzSElementwiseAdd", with_e_shift=True)
 
 
-def runs_as_convolution(node: ir.Node, march: March) -> bool:
+def runs_as_convolution(node: ir.Node, march: Chip) -> bool:
     """Whether ``node`` adds two maps of one shape on a march that computes this as a convolution.
 
     Not what the CPU computed: that is quantised for an ``HzSElementwiseAdd`` (8 sums in ``swin``, ``mobilevit`` and

@@ -20,7 +20,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 UNSCALED = np.ones(1, np.float32)
 """Scale of positions."""
@@ -72,7 +72,7 @@ class ArgMaxRule(FloatRule):
     int16_outputs = False
     index_outputs = (0,)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         shape = shape_of(given(node, 0))
         if len(shape) != 4 or attribute(node, "axis", 0) % len(shape) != 1 or not attribute(node, "keepdims", 1):
             return because(Code.RANK_4_SEARCH, op_type=node.op_type)

@@ -22,7 +22,7 @@ from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.core.windows import padded_planes, taps
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class AveragePool(QuantizedOperator):
@@ -115,7 +115,7 @@ class AveragePoolRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.POOLING_2D)
         if max(attribute(node, "dilations", (1, 1))) > 1:

@@ -24,7 +24,7 @@ from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 COMPARISONS: Mapping[str, Callable[[Array, Array], NDArray[Any]]] = MappingProxyType(
     {
@@ -99,12 +99,12 @@ class EqualRule(FloatRule):
         """The map; its maximum is there in the same scale."""
         return (1 - index,) if (index := maximum_of(node)) is not None else ()
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         reader = sole_reader(node.outputs[0], once=True)
         is_cast = reader is not None and reader.op_type == "Cast"
         return None if is_cast and maximum_of(node) is not None else because(Code.COMPARISON)
 
-    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
         return len(chain) == 1 and consumer.op_type == "Cast"
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -129,7 +129,7 @@ class CastRule(FloatRule):
     int16_inputs = False
     int16_outputs = False
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         source = given(node, 0).producer()
         if source is None or source.op_type != "Equal" or EqualRule().refusal(source, march) is not None:
             return because(Code.NO_OPERATOR, march=march.name, op_type=node.op_type)

@@ -53,7 +53,7 @@ from engine.ops.core.schema import (
 )
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class Conv(QuantizedOperator):
@@ -204,7 +204,7 @@ class ConvRule(FloatRule):
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 0}
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         weight = node.inputs[1]
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.CONVOLUTION_2D)
@@ -230,7 +230,7 @@ class ConvRule(FloatRule):
         """A convolution to one channel (four conversions of ``yolo11`` and ``yolov8_decode``)."""
         return self.stays_int32(node) and shape_of(node.outputs[0])[1] == 1
 
-    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
         types = [node.op_type for node in chain]
         if "Relu" in types or "Clip" in types:
             return False

@@ -44,7 +44,7 @@ from engine.ops.core.schema import (
 )
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 INT8_BITS = 8
 
@@ -187,7 +187,7 @@ class ConvTransposeRule(FloatRule):
     def weights(self, node: ir.Node) -> Mapping[int, int]:
         return {1: 1}
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         weight = given(node, 1)
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.DECONVOLUTION_2D)
@@ -205,7 +205,7 @@ class ConvTransposeRule(FloatRule):
             return because(Code.OUTPUT_PADDING, limit=march.limits.deconv_output_padding)
         return None
 
-    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
         return len(chain) == 1 and is_relu(consumer)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

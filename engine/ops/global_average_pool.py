@@ -21,7 +21,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class GlobalAveragePool(QuantizedOperator):
@@ -73,7 +73,7 @@ class GlobalAveragePoolRule(FloatRule):
     int16_inputs = False
     sums_exactly = True
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return None if len(shape_of(given(node, 0))) == 4 else because(Code.POOLING_2D)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -20,7 +20,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class GlobalMaxPool(QuantizedOperator):
@@ -54,7 +54,7 @@ class GlobalMaxPoolRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return None if len(shape_of(given(node, 0))) == 4 else because(Code.POOLING_2D)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

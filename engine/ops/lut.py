@@ -29,7 +29,7 @@ from engine.ops.prelu import ALPHA_SHIFT
 from engine.parity import UNDEFINED_ENTRIES, is_declined
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class Lut(QuantizedOperator):
@@ -91,7 +91,7 @@ class LutRule(FloatRule):
         """
         return node.op_type in ("Relu", "Clip") and not is_saturation(node)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if node.op_type != "Pow":
             return None
         exponent = constant_of(before_calibration(given(node, 1)))

@@ -22,7 +22,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class Matmul(QuantizedOperator):
@@ -89,7 +89,7 @@ class MatmulRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return (0, 1)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if not 2 <= len(shape_of(node.outputs[0])) <= 4:
             return because(Code.RANK_OF_MATRICES)
         return None

@@ -17,7 +17,7 @@ from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS, WHOLE_MAP, RowAccess
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class Movement(StandardOperator):
@@ -164,7 +164,7 @@ class ConcatRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         constants = [constant_of(before_calibration(value)) for value in node.inputs if value is not None]
         if not march.joins_constants and any(array is not None for array in constants):
             return because(Code.CONSTANT_OPERAND)
@@ -190,7 +190,7 @@ class ReshapeRule(MovementRule):
 
     op_types = ("Reshape",)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -206,7 +206,7 @@ class TransposeRule(MovementRule):
 
     op_types = ("Transpose",)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -229,7 +229,7 @@ class SliceRule(MovementRule):
 
     op_types = ("Slice",)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if (reason := refused_rank(node)) is not None:
             return reason
         bounds = [constant_of(before_calibration(value)) for value in node.inputs[1:] if value is not None]
@@ -297,7 +297,7 @@ class GatherRule(MovementRule):
     passive = False
     """Behind the last convolution too it stays on the BPU (operators.csv, Gather axis1)."""
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         indices = constant_of(before_calibration(given(node, 1)))
         if indices is None:
             return because(Code.INDICES_NOT_CONSTANT)
@@ -305,7 +305,7 @@ class GatherRule(MovementRule):
             return because(Code.POSITIONS)
         return None
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         """The original quantises what it gathers of rank 5 all the same (``swin``)."""
         rank = len(shape_of(given(node, 0)))
         return None if rank <= _GATHERED_RANK else because(Code.RANK_GATHERED, rank=rank, limit=_GATHERED_RANK)
@@ -325,7 +325,7 @@ class GatherElementsRule(MovementRule):
     op_types = ("GatherElements",)
     passive = False
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_rank(node) if is_constant(given(node, 1)) else because(Code.INDICES_NOT_CONSTANT)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
@@ -347,7 +347,7 @@ class TileRule(MovementRule):
 
     op_types = ("Tile", "Expand")
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if constant_of(before_calibration(given(node, 1))) is None:
             return because(Code.NOT_CONSTANT, input="second input")
@@ -378,7 +378,7 @@ class MaxRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return tuple(range(len(node.inputs)))
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         maps = [value for value in node.inputs if value is not None and not is_constant(value)]
         rank = len(shape_of(node.outputs[0]))
         if any(len(shape_of(value)) != rank for value in maps):
@@ -401,7 +401,7 @@ class SplitRule(MovementRule):
     passive = False
     """Behind the last convolution too it stays on the BPU (reference/operators.md, Partition)."""
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

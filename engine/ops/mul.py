@@ -21,7 +21,7 @@ from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class Mul(QuantizedOperator):
@@ -76,10 +76,10 @@ class MulRule(FloatRule):
     def activations(self, node: ir.Node) -> tuple[int, ...]:
         return (0, 1)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_broadcast(node, march)
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_constant(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

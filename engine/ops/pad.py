@@ -21,7 +21,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 MODES = ("constant", "edge")
 
@@ -128,7 +128,7 @@ class PadRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.ONE_FOR_BOTH
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if len(shape_of(given(node, 0))) != 4:
             return because(Code.RANK_4, done="padded")
         widths = pad_widths(node)
@@ -137,7 +137,7 @@ class PadRule(FloatRule):
         cuts = widths is not None and min(widths) < 0 and str(attribute(node, "mode", "constant")) != "constant"
         return because(Code.PADS) if widths is None or cuts else None
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         """The image before a reflecting Pad is int8 all the same (``style``; provisional, 1 network)."""
         mode = str(attribute(node, "mode", "constant"))
         return None if mode in ("constant", "edge") else because(Code.PAD_MODE, mode=mode)

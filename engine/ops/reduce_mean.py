@@ -21,7 +21,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 REDUCTION = {
     "axis": Attribute("int", doc="axis that is summed; it stays with length 1"),
@@ -76,7 +76,7 @@ class ReduceMeanRule(FloatRule):
 
     op_types = ("ReduceMean",)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

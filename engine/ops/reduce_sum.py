@@ -14,7 +14,7 @@ from engine.ops.core.reasons import Reason
 from engine.ops.reduce_mean import ReduceMean, lower_reduction, reduction_stage
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class ReduceSum(ReduceMean):
@@ -32,7 +32,7 @@ class ReduceSumRule(FloatRule):
 
     op_types = ("ReduceSum",)
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -21,7 +21,7 @@ from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.roi_resize import linear_attributes, refused_coordinates, refused_linear
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class ResizeUpsample(QuantizedOperator):
@@ -68,7 +68,7 @@ class ResizeRule(FloatRule):
         """Resized values cannot be rescaled, so the producer saturates."""
         return Tie.ONE_FOR_BOTH
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if len(before) != 4 or before[:2] != after[:2]:
             return because(Code.RANK_4_SIZES)
@@ -77,7 +77,7 @@ class ResizeRule(FloatRule):
             return refused_factors(before[2:], after[2:], march) if whole else None
         return refused_linear(node, march) if attribute(node, "mode") == "linear" else None
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if is_nearest(node):
             whole = all(out % size == 0 for size, out in spatial_sizes(node))
             return None if whole else because(Code.NEAREST_NOT_WHOLE)
@@ -110,7 +110,7 @@ def spatial_sizes(node: ir.Node) -> list[tuple[int, int]]:
     return list(zip(shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:], strict=True))
 
 
-def refused_factors(before: Sequence[int], after: Sequence[int], march: March) -> Reason | None:
+def refused_factors(before: Sequence[int], after: Sequence[int], march: Chip) -> Reason | None:
     """Why nearest resizing runs on the CPU: a factor that is not among the march's."""
     allowed = march.limits.nearest_scales
     if any(out % size or out // size not in allowed for size, out in zip(before, after, strict=True)):

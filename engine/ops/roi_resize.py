@@ -22,7 +22,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class RoiResize(QuantizedOperator):
@@ -125,7 +125,7 @@ def coordinate_mode(node: ir.Node) -> str:
     return str(attribute(node, "coordinate_transformation_mode", default))
 
 
-def refused_linear(node: ir.Node, march: March) -> Reason | None:
+def refused_linear(node: ir.Node, march: Chip) -> Reason | None:
     """Why a linear Resize runs on the CPU."""
     before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
     if attribute(node, "antialias", 0):
@@ -142,7 +142,7 @@ def refused_coordinates(node: ir.Node) -> Reason | None:
     return None if mode in ALIGN_MODES else because(Code.COORDINATES, mode=mode)
 
 
-def linear_attributes(node: ir.Node, march: March) -> dict[str, Any]:
+def linear_attributes(node: ir.Node, march: Chip) -> dict[str, Any]:
     """Attributes of the fixed-point resize that a linear float Resize becomes."""
     before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
     mode, bits = ALIGN_MODES[coordinate_mode(node)], march.resize_decimal_bits

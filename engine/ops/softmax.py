@@ -15,7 +15,7 @@ from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import Code, Reason, because
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 COMPOSITE = "HzSoftmax"
 """What the optimiser makes of a Softmax over the last axis between two ``Transpose`` that swap it with the channels."""
@@ -35,7 +35,7 @@ class SoftmaxRule(FloatRule):
     op_types = ("Softmax", COMPOSITE)
     on_request = True
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         axis, shape = softmax_axis(node), shape_of(given(node, 0))
         if node.op_type != COMPOSITE and axis != len(shape) - 1:
             return because(Code.LAST_AXIS, op_type="Softmax", axis=axis)

@@ -23,7 +23,7 @@ from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 from engine.ops.prelu import slope_attributes
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 
 class SPRelu(QuantizedOperator):
@@ -83,7 +83,7 @@ class PReluRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.INPUT_TAKES_OUTPUT
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         slope = constant_of(before_calibration(given(node, 1)))
         if slope is None:
             return because(Code.NOT_CONSTANT, input="slope")

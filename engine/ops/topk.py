@@ -20,7 +20,7 @@ from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, Schema
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 MAX_LENGTH = 32768
 """Positions are int16."""
@@ -74,7 +74,7 @@ class TopKRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         shape = shape_of(given(node, 0))
         if not 2 <= len(shape) <= 4:
             return because(Code.RANK_2_TO_4, done="searched")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from engine.chips import Chip, load_chip
 from engine.ir import MARK_MARCH
-from engine.march import March, load_march
 from engine.optimize.activations import (
     CollapseActivations,
     CollapseRsqrt,
@@ -85,7 +85,7 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
 
     Args:
         original: model from :func:`engine.frontend.preprocess.insert`; not changed.
-        march: name of an architecture (``engine.march.MARCHES``); kept in the model's metadata under ``hz.march``.
+        march: name of an architecture (``engine.chips.MARCHES``); kept in the model's metadata under ``hz.march``.
 
     Returns:
         An equivalent model (up to float rounding) without constant, redundant or composite nodes. Optimising it again
@@ -95,7 +95,7 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
         ConfigError: there is no such march.
         OptimizeError: a pass left a graph that does not hold together.
     """
-    passes = pipeline(load_march(march))
+    passes = pipeline(load_chip(march))
     model = original.clone()
     checked = CheckedPasses(model)
     checked.run(passes.opening)
@@ -112,7 +112,7 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
     return model
 
 
-def pipeline(march: March) -> Pipeline:
+def pipeline(march: Chip) -> Pipeline:
     """The passes for ``march``."""
     return Pipeline(
         opening=(ConvertOpset9(),),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import GraphRules
 from engine.graph import sole_reader
 from engine.ir import attribute, mark
-from engine.march import GraphRules
 from engine.optimize.base import (
     Array,
     NodePass,

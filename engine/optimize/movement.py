@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import GraphRules
 from engine.graph import sole_reader
 from engine.ir import attribute
-from engine.march import GraphRules
 from engine.optimize.base import (
     NodePass,
     absorb_next,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import GraphRules
 from engine.ir import attribute
-from engine.march import GraphRules
 from engine.optimize.base import (
     Array,
     NodePass,

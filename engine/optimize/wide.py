@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.ir import attribute
-from engine.march import March
 from engine.optimize.base import (
     Array,
     NodePass,
@@ -31,7 +31,7 @@ class SplitWideConv(NodePass):
 
     op_types = frozenset({"Conv"})
 
-    def __init__(self, march: March) -> None:
+    def __init__(self, march: Chip) -> None:
         self.part = march.graph.conv_1x1_part
         self.limit = march.limits.conv_1x1_channels
 

@@ -14,17 +14,18 @@ from urllib.parse import quote
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from engine.chips import load_chip
+from engine.chips.latency import load_latency
 from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.ir import file_names, write_atomically
-from engine.march.latency import load_latency
 from engine.page_links import PageKind, identity, write_page
 from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
 from engine.pages.colours import BPU, CPU, PALETTE
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
-from engine.terms import Device, named
+from engine.terms import Device
 from engine.version import installed_version
 from engine.visible import in_html, in_picture
 
@@ -91,7 +92,7 @@ def subgraph_summary(compiled: CompiledModel, view: SubgraphView) -> dict[str, A
         "BPU OPs per second": figures.ops * fps,
         "BPU PE number": load_latency(compiled.march).cores,
         "BPU core number": options.core_num,
-        "BPU march": named(compiled.march),
+        "BPU march": load_chip(compiled.march).title,
         "DDR bytes per frame": total // frames,
         "DDR bytes per run": total,
         "DDR bytes per second": total * fps,
@@ -160,7 +161,7 @@ def _model_page(
         "model.html.j2",
         identity=identity(PageKind.PERFORMANCE, compiled.model),
         compiled=compiled,
-        march=named(compiled.march),
+        march=load_chip(compiled.march).title,
         performance=performance,
         names=names,
         accuracy=load_latency(compiled.march).accuracy_at(performance.latency_us),
@@ -176,7 +177,7 @@ def _subgraph_page(compiled: CompiledModel, view: SubgraphView, model_page: str)
     return _render(
         "subgraph.html.j2",
         compiled=compiled,
-        march=named(compiled.march),
+        march=load_chip(compiled.march).title,
         view=view,
         model_page=model_page,
         details=[_layer_details(entry) for entry in view.times] if compiled.options.debug else [],

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import Chip, ChipFamily
 from engine.errors import ConfigError
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu, refused_late
@@ -23,7 +24,6 @@ from engine.ir import (
     is_calibration,
     mark,
 )
-from engine.march import March
 from engine.ops.core.base import FloatRule
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16
@@ -34,8 +34,6 @@ from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
 from engine.rulebook.rule import Table
 from engine.rulebook.scale import CONSTANT
-from engine.terms import March as MarchName
-from engine.terms import measured_march
 
 Attributes = Mapping[str, int | str]
 """Of an ``HzCalibration`` that has no thresholds yet."""
@@ -43,7 +41,7 @@ Attributes = Mapping[str, int | str]
 
 def insert_calibration(
     model: ir.Model,
-    march: March,
+    march: Chip,
     types: Mapping[ir.Value, str],
     output_type: str | None,
     asked: Collection[str] = (),
@@ -59,7 +57,7 @@ def insert_calibration(
         asked: names of the tensors of which int16 is asked.
         book: the rules.
     """
-    rules = _Rules(book, measured_march(march.name))
+    rules = _Rules(book, march.family)
     inserted: dict[ir.Value, ir.Value] = {}
     for chain in _separated(chains(model, march), types):
         rule = rule_for(chain[0])
@@ -78,19 +76,19 @@ def insert_calibration(
         _let_cpu_read(model, value, calibrated)
     for chain in chains(model, march):
         _calibrate_result(model, Result(chain, march, types, output_type), rules)
-    _leave_out(model, book.before_scales, rules.chip)
+    _leave_out(model, book.before_scales, rules.family)
     mark_scales(model, march, asked, book)
-    _leave_out(model, book.after_scales, rules.chip)
+    _leave_out(model, book.after_scales, rules.family)
 
 
 class _Rules(NamedTuple):
-    """The rules, and the architecture whose they are."""
+    """The rules, and the chips that they are for."""
 
     book: Book
-    chip: MarchName
+    family: ChipFamily
 
 
-def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], chip: MarchName) -> None:
+def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: ChipFamily) -> None:
     """Remove the calibrations that ``table`` leaves out."""
     for node in [node for node in model.graph if is_calibration(node)]:
         value, calibrated = node.inputs[0], node.outputs[0]
@@ -98,7 +96,7 @@ def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], chip: March
         if value is None or producer is None or calibrated.is_graph_output():
             continue
         site = Calibrated(producer, [usage.node for usage in calibrated.uses()])
-        rule = table.decide(site, chip)
+        rule = table.decide(site, family)
         if rule is not None:
             note(producer, rule.id)
             calibrated.replace_all_uses_with(value)
@@ -133,7 +131,7 @@ def _calibrate_input(
     if value is None or is_calibration(value.producer()):
         return
     site = Input(value, types)
-    rule = rules.book.inputs.decide(site, rules.chip)
+    rule = rules.book.inputs.decide(site, rules.family)
     if rule is None or rule.then is Calibrate.NO:
         producer = value.producer()
         if rule is not None and producer is not None:
@@ -232,7 +230,7 @@ def _calibration_node(value: ir.Value, attributes: Attributes, output: str, suff
 
 def _calibrate_result(model: ir.Model, site: Result, rules: _Rules) -> None:
     """Calibrate a result that only float consumers read, where the rules do."""
-    rule = rules.book.results.decide(site, rules.chip)
+    rule = rules.book.results.decide(site, rules.family)
     if rule is None or rule.then is Calibrate.ALREADY or rule_for(site.chain[0]) is None:
         return
     if rule.then is Calibrate.NO:

@@ -8,16 +8,15 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.facts.chains import chains
 from engine.facts.devices import BPU, CPU, on_bpu
 from engine.ir import MARK_LATE, MARK_ON, MARK_RULE, is_calibration, mark
-from engine.march import March
 from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.place.options import PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.device import OPERATORS, DeviceSite, DeviceStep, On, Place
 from engine.rulebook.rule import Rule
-from engine.terms import measured_march
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,12 @@ class _Asked:
     def of(cls, options: PlacementOptions) -> _Asked:
         return cls(wanted_on_bpu(options), asked_on_cpu(options), options.output_type is not None)
 
-    def site(self, node: ir.Node, march: March) -> DeviceSite:
+    def site(self, node: ir.Node, march: Chip) -> DeviceSite:
         return DeviceSite(node, march, self.on_bpu, self.on_cpu, self.typed)
 
 
 def mark_placement(
-    model: ir.Model, march: March, options: PlacementOptions | None = None, book: Book = BOOK
+    model: ir.Model, march: Chip, options: PlacementOptions | None = None, book: Book = BOOK
 ) -> list[Refusal]:
     """Set the marks ``hz.on``, ``hz.reason`` and ``hz.rule`` on every node of ``model``, in place.
 
@@ -57,7 +56,7 @@ def mark_placement(
         if step.settled:
             refused |= set(_settle(nodes))
         for site in _sites(model, march, nodes, step, asked):
-            rule = step.table.decide(site, measured_march(march.name)) if step.everywhere or on_bpu(site.node) else None
+            rule = step.table.decide(site, march.family) if step.everywhere or on_bpu(site.node) else None
             if rule is not None and rule.then.on is not On.UNCHANGED:
                 _set(site, rule, settled=step.settled)
         if step.everywhere:
@@ -76,7 +75,7 @@ def asked_on_cpu(options: PlacementOptions) -> set[str]:
     return {name for name, types in options.node_info.items() if types.on == CPU} | set(options.run_on_cpu)
 
 
-def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_request: bool) -> Reason | None:
+def reason_for_cpu(node: ir.Node, march: Chip, options: PlacementOptions, on_request: bool) -> Reason | None:
     """Why ``node`` itself runs on the CPU; ``None`` for the BPU.
 
     Args:
@@ -88,13 +87,11 @@ def reason_for_cpu(node: ir.Node, march: March, options: PlacementOptions, on_re
     if str(node.name) in asked_on_cpu(options):
         return because(Code.ASKED_FOR)
     site = DeviceSite(node, march, {str(node.name)} if on_request else frozenset())
-    rule = OPERATORS.decide(site, measured_march(march.name))
+    rule = OPERATORS.decide(site, march.family)
     return None if rule is None else rule.then.reason(site)
 
 
-def _sites(
-    model: ir.Model, march: March, nodes: list[ir.Node], step: DeviceStep, asked: _Asked
-) -> Iterator[DeviceSite]:
+def _sites(model: ir.Model, march: Chip, nodes: list[ir.Node], step: DeviceStep, asked: _Asked) -> Iterator[DeviceSite]:
     """The nodes in the order of ``step``, with what its rules may know; chains are those that it begins with."""
     found = chains(model, march) if step.chains else []
     before: Mapping[ir.Node, ir.Node] = {node: last for chain in found for last, node in pairwise(chain)}

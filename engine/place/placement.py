@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from engine.chips import load_chip
 from engine.errors import hint
 from engine.facts.devices import on_bpu
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, calibration_of, mark
-from engine.march import load_march
 from engine.ops.average_pool import reaches_over
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.reasons import sentence_of
@@ -43,7 +43,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     Raises:
         ConfigError: unknown march, or int16 on a march without it.
     """
-    rules, options = load_march(march), options or PlacementOptions()
+    rules, options = load_chip(march), options or PlacementOptions()
     check_types(rules, options)
     model = decomposed(optimized, march, options)
     unknown = _unknown_names(model, options)
@@ -85,7 +85,7 @@ def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
         options: requests of the configuration: such nodes run on the BPU only where these ask for it.
     """
-    model, rules, wanted = optimized.clone(), load_march(march), wanted_on_bpu(options)
+    model, rules, wanted = optimized.clone(), load_chip(march), wanted_on_bpu(options)
     for node in list(model.graph):
         rule = rule_for(node)
         if rule is None or str(node.name) not in wanted or reason_for_cpu(node, rules, options, True) is not None:

@@ -7,22 +7,21 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.facts.devices import refused_late
 from engine.graph import float_readers
 from engine.graph.scales import ScaleSource, scale_source, set_scale_source
 from engine.ir import before_calibration, constant_of, is_calibration
-from engine.march import March
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.scale import MeasuredTensor, ScaleSite, activations, is_placed, tensor_name
 from engine.rulebook.solve import Scales
-from engine.terms import measured_march
 
 _PERMUTATIONS = ("Reshape", "Transpose")
 
 
-def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book: Book = BOOK) -> None:
+def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book: Book = BOOK) -> None:
     """Write on every calibration node what its threshold follows from, where that is not the tensor's own values.
 
     Args:
@@ -32,7 +31,7 @@ def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book
         book: the rules.
     """
     calibrations = {tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
-    chip = measured_march(march.name)
+    family = march.family
     scales = Scales(_computed_with(model))
     gathered = _first_gathered(model)
     for step in book.scales:
@@ -41,7 +40,7 @@ def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book
             if is_calibration(node):
                 continue
             site = ScaleSite(node, calibrations, asked, gathered)
-            rule = step.table.decide(site, chip)
+            rule = step.table.decide(site, family)
             if rule is not None:
                 for constraint in list(rule.then(site)):
                     scales.add(constraint, rule.id)
@@ -54,7 +53,7 @@ def mark_scales(model: ir.Model, march: March, asked: Collection[str] = (), book
         last = _moved_last(calibrations[root].inputs[0])
         follows = last in calibrations and last != root and scales.root(last) == scales.root(root)
         measured = MeasuredTensor(calibrations[root], last, follows)
-        values, margin = book.values.decide(measured, chip), book.margins.decide(measured, chip)
+        values, margin = book.values.decide(measured, family), book.margins.decide(measured, family)
         if values is not None:
             sources[name] = replace(sources[name], values=last, rules=(*sources[name].rules, values.id))
         if margin is not None:

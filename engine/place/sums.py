@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.facts.chains import chains
 from engine.facts.devices import BPU
 from engine.ir import MARK_ON, QMAX, mark, shape_of
-from engine.march import March
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.float_nodes import given
 from engine.ops.core.unit_conv import UNIT_CONV
@@ -17,7 +17,7 @@ from engine.place.calibration import calibrate_weight
 from engine.place.options import INT8
 
 
-def sums_as_convolutions(calibrated: ir.Model, march: March) -> None:
+def sums_as_convolutions(calibrated: ir.Model, march: Chip) -> None:
     """Let sums that no convolution takes read their first map through one that does: 1x1, depthwise, of weight 1.
 
     So have all 94 in the calibrated models of 12 networks on bernoulli2. A sum that reads such a convolution already

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence, Set
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.errors import ConfigError
 from engine.facts.chains import chains, joins
 from engine.facts.devices import is_quantised, on_bpu
 from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
-from engine.march import March
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 
 
-def check_types(march: March, options: PlacementOptions) -> None:
+def check_types(march: Chip, options: PlacementOptions) -> None:
     wanted = [options.output_type]
     for types in options.node_info.values():
         wanted += [types.input_type, types.output_type, *types.input_types.values()]
@@ -25,7 +25,7 @@ def check_types(march: March, options: PlacementOptions) -> None:
         raise ConfigError(f"Unsupported datatype settings for march bernoulli/{march.name}: int16")
 
 
-def tensor_types(model: ir.Model, march: March, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
+def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Type per activation tensor that is int16, or int8 on request, and requests that fell back to the other type."""
     wanted = _requests(model, march, options, INT16)
     for chain, index in _sums(model, march):
@@ -107,7 +107,7 @@ def _granted(
 
 
 def _requests(
-    model: ir.Model, march: March, options: PlacementOptions, kind: str
+    model: ir.Model, march: Chip, options: PlacementOptions, kind: str
 ) -> dict[ir.Value, dict[tuple[str, str], None]]:
     """Node and request of all that ask for type ``kind``, per tensor; one for a chain's head is one for its result."""
     requests: dict[ir.Value, dict[tuple[str, str], None]] = {}
@@ -127,7 +127,7 @@ def _requests(
 
 
 def _stay_in_int32(
-    model: ir.Model, march: March, requests: dict[ir.Value, dict[tuple[str, str], None]]
+    model: ir.Model, march: Chip, requests: dict[ir.Value, dict[tuple[str, str], None]]
 ) -> list[Refusal]:
     """Take out of ``requests`` those for results that the CPU computes with alone: they stay in int32.
 
@@ -182,7 +182,7 @@ def _is_moved_to_output(value: ir.Value) -> bool:
     return any(moved.is_graph_output() for moved in moved_to(value, is_passive))
 
 
-def _int16_tails(model: ir.Model, march: March, output_type: str | None) -> set[ir.Value]:
+def _int16_tails(model: ir.Model, march: Chip, output_type: str | None) -> set[ir.Value]:
     """Requantised results that only float consumers read: int16 where the march has it.
 
     So is what is moved from one (operators.csv: Sigmoid, Mul and Div of two and three dimensions). What is only moved
@@ -311,7 +311,7 @@ def _take_back_results(tables: Sequence[ir.Node], groups: _Groups, types: dict[i
                     types.pop(value, None)
 
 
-def asked_for_int16(model: ir.Model, march: March, options: PlacementOptions) -> frozenset[str]:
+def asked_for_int16(model: ir.Model, march: Chip, options: PlacementOptions) -> frozenset[str]:
     """Names of the tensors that a node which gives or reads them is asked to have in int16."""
     return frozenset(str(value.name) for value in _requests(model, march, options, INT16))
 

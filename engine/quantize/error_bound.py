@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import load_chip
 from engine.errors import ModelError
 from engine.facts.chains import chains
 from engine.ir import (
@@ -25,7 +26,6 @@ from engine.ir import (
     is_calibration,
     read_calibration,
 )
-from engine.march import load_march
 from engine.ops.core.bounds import BITS, Case, Float64, IntegerOperand, Unbounded, float64
 from engine.ops.core.float_nodes import given
 from engine.ops.registry import operator, read_attributes
@@ -65,7 +65,7 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
         (:class:`~engine.ops.core.bounds.Unbounded`) are left out, and so are standard ones and those that read or give
         an unsigned tensor: bounds know no offsets.
     """
-    rules = load_march(march)
+    rules = load_chip(march)
     source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
         mark_placement(source, rules)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import attribute, is_calibration, shape_of
-from engine.march import March
 from engine.ops.core.float_nodes import TO_NHWC
 from engine.quantize.writer import transposed
 from engine.terms import InputType
@@ -22,7 +22,7 @@ class PixelInput(NamedTuple):
     layout: str
 
 
-def pixel_input(value: ir.Value, source: ir.Model, march: March) -> PixelInput | None:
+def pixel_input(value: ir.Value, source: ir.Model, march: Chip) -> PixelInput | None:
     """The int8 input of the quantised graph where a preprocessing node reads ``value``, an input of ``source``."""
     readers = [before for usage in value.uses() for before in _readers(usage.node)]
     if not any(node.op_type == "HzPreprocess" for node in readers):
@@ -38,7 +38,7 @@ def data_format(nodes: Sequence[ir.Node]) -> str:
     return next((attribute(n, "data_format", "NCHW") for n in nodes if n.op_type == "HzPreprocess"), "NCHW")
 
 
-def _layout(value: ir.Value, readers: Sequence[ir.Node], source: ir.Model, march: March) -> str:
+def _layout(value: ir.Value, readers: Sequence[ir.Node], source: ir.Model, march: Chip) -> str:
     """Layout of an image input: NHWC for nv12, one channel, and bernoulli2, else the float model's.
 
     Source: reference/calibration.md 5; bernoulli2 by 12 of 12 networks with rgb or bgr inputs.

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.chips import Chip, load_chip
 from engine.errors import ModelError, UnsupportedError
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
@@ -24,7 +25,6 @@ from engine.ir import (
     is_calibration,
     shape_of,
 )
-from engine.march import March, load_march
 from engine.ops.core.base import Quantized
 from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.core.unit_conv import rescaling_name
@@ -75,7 +75,7 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
         ModelError: a tensor that a BPU node reads is not calibrated.
         ConfigError: there is no such march.
     """
-    rules = load_march(march)
+    rules = load_chip(march)
     source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
         mark_placement(source, rules)
@@ -87,7 +87,7 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
 class IntegerGraph:
     """Builds the quantised graph of one calibrated model; see :class:`engine.ops.core.base.Lowering`."""
 
-    def __init__(self, source: ir.Model, march: March) -> None:
+    def __init__(self, source: ir.Model, march: Chip) -> None:
         self.march = march
         self._source = source
         self._writer = GraphWriter()

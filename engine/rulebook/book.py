@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from engine.chips import marches_where
 from engine.errors import ConfigError
 from engine.rulebook import calibrated, device, scale
 from engine.rulebook.rewrite import REWRITES
-from engine.rulebook.rule import ALL, BAYES, BERNOULLI, Rule, Table
+from engine.rulebook.rule import ALL, Rule, Table
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,6 @@ RULES: Mapping[str, Rule[Any, Any]] = MappingProxyType(
 )
 """Every rule by its id."""
 
-_CHIPS = {ALL: "all", BERNOULLI: "bernoulli2", BAYES: "bayes, bayes-e and nash"}
-
 
 def find_rule(name: str) -> Rule[Any, Any]:
     """The rule of that id.
@@ -93,8 +92,8 @@ def find_rule(name: str) -> Rule[Any, Any]:
 
 
 def chips_of(rule: Rule[Any, Any]) -> str:
-    """The architectures that ``rule`` holds for, in words."""
-    return _CHIPS.get(rule.chips, ", ".join(sorted(rule.chips)))
+    """The chips that ``rule`` holds for, in words."""
+    return "all" if rule.chips == ALL else ", ".join(marches_where(lambda chip: chip.family in rule.chips))
 
 
 def decision_of(rule: Rule[Any, Any]) -> str:

@@ -11,11 +11,11 @@ from enum import Enum
 
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu, refused_late
 from engine.facts.moves import is_exact_sum, keeps_scale
 from engine.graph import float_readers
 from engine.ir import before_calibration, is_calibration
-from engine.march import March as Chip
 from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.registry import rule_for

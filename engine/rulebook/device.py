@@ -15,11 +15,11 @@ from string import Formatter
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.facts.devices import on_bpu
 from engine.facts.moves import is_computed_with, is_exact_sum, is_passive
 from engine.graph import float_readers, sole_reader
 from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, shape_of
-from engine.march import March as Chip
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.float_nodes import is_relu
@@ -28,7 +28,6 @@ from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
 from engine.rulebook.patterns import gives_rank, of_node, op, read_by
 from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
-from engine.terms import measured_march
 
 
 class On(Enum):
@@ -414,7 +413,7 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
             or source is None
             or MARK_LATE in head.metadata_props
             or source.stays_int32(head)
-            or (head.op_type == "Mul" and measured_march(site.chip.name) in BERNOULLI)
+            or (head.op_type == "Mul" and site.chip.family in BERNOULLI)
             or (source.passive and _moves_accumulator(head, site))
         ):
             return True

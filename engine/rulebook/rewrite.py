@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from engine.march import MARCHES, load_march
+from engine.chips import CHIPS, ChipFamily
 from engine.optimize import pipeline
 from engine.rulebook.patterns import op
-from engine.rulebook.rule import ALL, BAYES, BERNOULLI, Pattern, Rule
-from engine.terms import March, measured_march
+from engine.rulebook.rule import Pattern, Rule
 
 TABLE = "rewrite"
 
@@ -34,21 +33,18 @@ def _sentence(kind: type[Any]) -> str:
 
 
 def _rules() -> dict[str, Rule[Any, Any]]:
-    kinds: dict[type[Any], set[March]] = {}
+    kinds: dict[type[Any], set[ChipFamily]] = {}
     operators: dict[type[Any], set[str]] = {}
-    for march in MARCHES:
-        for item in pipeline(load_march(march)):
-            kinds.setdefault(type(item), set()).add(March(march))
+    for chip in CHIPS.values():
+        for item in pipeline(chip):
+            kinds.setdefault(type(item), set()).add(chip.family)
             operators.setdefault(type(item), set()).update(getattr(item, "op_types", ()))
     found = {}
-    for kind, measured in kinds.items():
-        chips = frozenset(each for each in March if measured_march(each) in measured)
-        known = next((group for group in (ALL, BAYES, BERNOULLI) if group == chips), chips)
+    for kind, families in kinds.items():
         anything: Pattern[Any] = Pattern("is any", lambda site: True)
         looks_at = op(*sorted(operators[kind])) if operators[kind] else anything
-        found[rewrite_id(kind.__name__)] = Rule(
-            rewrite_id(kind.__name__), _sentence(kind), looks_at, f"is looked at by {kind.__name__}", known
-        )
+        name, decision = rewrite_id(kind.__name__), f"is looked at by {kind.__name__}"
+        found[name] = Rule(name, _sentence(kind), looks_at, decision, frozenset(families))
     return found
 
 

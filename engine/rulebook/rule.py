@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from engine.terms import March
+from engine.chips import ChipFamily
 
 S = TypeVar("S")
 """What rules of a table look at: a node or tensor with the facts about it."""
 D = TypeVar("D")
 """What they decide."""
 
-ALL = frozenset(March)
-BERNOULLI = frozenset({March.BERNOULLI2})
-BAYES = ALL - BERNOULLI
+ALL = frozenset(ChipFamily)
+BERNOULLI = frozenset({ChipFamily.BERNOULLI})
+BAYES = frozenset({ChipFamily.BAYES})
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Rule(Generic[S, D]):
         says: what the original does, one sentence.
         when: what it looks for.
         then: what it decides.
-        chips: the architectures that it holds for.
+        chips: the families of chips that it holds for.
         over: ids of the rules of the same table that it beats where both fit.
         instead: what ``compatibility: clean`` does, where the rule costs accuracy; else empty.
     """
@@ -67,7 +67,7 @@ class Rule(Generic[S, D]):
     says: str
     when: Pattern[S]
     then: D
-    chips: frozenset[March] = ALL
+    chips: frozenset[ChipFamily] = ALL
     over: tuple[str, ...] = ()
     instead: str = ""
 
@@ -109,19 +109,19 @@ class Table(Generic[S, D]):
             self.name, [replace(rule, over=tuple(each for each in rule.over if each not in ids)) for rule in kept]
         )
 
-    def fitting(self, site: S, chip: March) -> list[Rule[S, D]]:
-        """The rules that fit ``site`` on ``chip`` and that no other such rule is over; one in a sound table."""
+    def fitting(self, site: S, family: ChipFamily) -> list[Rule[S, D]]:
+        """The rules for ``family`` that fit ``site`` and that no other such rule is over; one in a sound table."""
         found: list[Rule[S, D]] = []
         beaten: set[str] = set()
         for rule in self._in_order:
-            if rule.id not in beaten and chip in rule.chips and rule.when.holds(site):
+            if rule.id not in beaten and family in rule.chips and rule.when.holds(site):
                 found.append(rule)
                 beaten |= self._beaten[rule.id]
         return found
 
-    def decide(self, site: S, chip: March) -> Rule[S, D] | None:
+    def decide(self, site: S, family: ChipFamily) -> Rule[S, D] | None:
         """The rule that decides ``site``; None where none fits."""
-        return next(iter(self.fitting(site, chip)), None)
+        return next(iter(self.fitting(site, family)), None)
 
     @cached_property
     def _in_order(self) -> tuple[Rule[S, D], ...]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import yaml
 
+from engine.chips import HB_COMPILE_MARCHES
 from engine.config import CompilerParameters, InputSpec
 from engine.ship.requests import requested
 from engine.ship.shipment import Shipment
-from engine.terms import EXTRAPOLATED, InputType, Layout
+from engine.terms import InputType, Layout
 
 WORKING_DIR = "./model_output"
 """Where the toolchain writes its results, in the ship folder."""
@@ -44,7 +45,7 @@ def _inputs(shipment: Shipment) -> dict[str, Any]:
     specs, batch = shipment.specs, shipment.config.input_parameters.input_batch
     norms = [spec.norm_type for spec in specs]
     # The dialect of the S100 has no such key.
-    layouts = [] if shipment.config.march in EXTRAPOLATED else [_layout_rt(spec) for spec in specs]
+    layouts = [] if shipment.config.march in HB_COMPILE_MARCHES else [_layout_rt(spec) for spec in specs]
     found: dict[str, Any] = {
         "input_name": _joined(spec.name for spec in specs),
         "input_type_train": _joined(spec.type_train.value for spec in specs),

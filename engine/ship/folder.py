@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
+from engine.chips import HB_COMPILE_MARCHES
 from engine.errors import ConfigError, OutputError
 from engine.ir import to_bytes, write_atomically
 from engine.sealed import sealed, unsealed
@@ -92,7 +93,7 @@ def refuse_to_replace(directory: Path, force: bool) -> None:
 
 def _content(shipment: Shipment) -> tuple[dict[str, bytes], ShipRecord]:
     """The files by name, and the record among them."""
-    model = network_of(shipment.calibrated, documented=bool(unmeasured(shipment)))
+    model = network_of(shipment.calibrated, documented=shipment.config.march in HB_COMPILE_MARCHES)
     network = to_bytes(model)
     expected = shipment.quantized.clone()
     write_as_opset_11(expected)
@@ -136,7 +137,7 @@ def read_record(directory: Path) -> ShipRecord:
 def _readme(record: ShipRecord) -> str:
     tool = (
         "hb_compile --config net.yaml"
-        if record.unmeasured
+        if record.march in HB_COMPILE_MARCHES
         else "hb_mapper makertbin --config net.yaml --model-type onnx"
     )
     built = f"model_output/{record.prefix}"

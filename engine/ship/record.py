@@ -11,8 +11,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.chips import March
 from engine.ir import calibration_nodes, constant_of, read_calibration
-from engine.terms import March
 
 
 class _Frozen(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.chips import HB_COMPILE_MARCHES, load_chip
 from engine.errors import ShipError
 from engine.frontend.prepared import INT8
 from engine.ir import UNSIGNED
@@ -11,7 +12,7 @@ from engine.ops.foreign.custom import CUSTOM_DOMAIN
 from engine.ship.network import carries_pair
 from engine.ship.record import thresholds_of
 from engine.ship.shipment import Shipment
-from engine.terms import EXTRAPOLATED, Compatibility, extrapolation
+from engine.terms import Compatibility
 
 
 def refuse(shipment: Shipment) -> None:
@@ -28,7 +29,8 @@ def refuse(shipment: Shipment) -> None:
 def unmeasured(shipment: Shipment) -> str:
     """What of a shipment for this march was never compared with a toolchain; empty where it was."""
     march = shipment.config.march
-    return f"march {march.value}: {extrapolation(march)}" if march in EXTRAPOLATED else ""
+    remark = load_chip(march).extrapolation
+    return f"march {march.value}: {remark}" if remark else ""
 
 
 def _refusals(shipment: Shipment) -> Iterator[ShipError]:
@@ -42,7 +44,7 @@ def _refusals(shipment: Shipment) -> Iterator[ShipError]:
             "layer_out_dump: the toolchain cannot make an output of its own preprocessing",
             "convert without layer_out_dump; ptqlab's files of the stages hold every tensor",
         )
-    if unmeasured(shipment):
+    if shipment.config.march in HB_COMPILE_MARCHES:
         yield from _beyond_documents(shipment)
     elif not carries_pair(shipment.calibrated):
         yield ShipError(
@@ -58,7 +60,7 @@ def _refusals(shipment: Shipment) -> Iterator[ShipError]:
 
 
 def _beyond_documents(shipment: Shipment) -> Iterator[ShipError]:
-    """What pairs cannot say, which is all that the documents of later marches describe."""
+    """What pairs cannot say, which is all that the documents of hb_compile describe."""
     for name, threshold in thresholds_of(shipment.calibrated).items():
         if threshold.type != INT8:
             option = "asymmetric" if threshold.type == UNSIGNED else "int16"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from engine.chips import HB_COMPILE_MARCHES, March
 from engine.errors import ConfigError
-from engine.terms import EXTRAPOLATED, March
 from engine.toolchain.command import MOST_BYTES, Command, Finished
 from engine.toolchain.log import Log, is_log, progress_in, read_log, reason, tidied, version_in
 
@@ -95,7 +95,7 @@ class Toolchain:
             ConfigError: the command cannot be started, or does not see the folder.
         """
         start = config.parent
-        given, s100 = self.command.path(config), march in EXTRAPOLATED
+        given, s100 = self.command.path(config), march in HB_COMPILE_MARCHES
         arguments = ["--config", given] if s100 else ["makertbin", "--config", given, "--model-type", kind]
         finished = self.command.run(arguments, start, self.time_limit, _teller(tell), self.stop)
         written = [text for name in LOG_FILES if (text := read_text(start / name))]

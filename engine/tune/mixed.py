@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from engine.calibrate import CalibrationData, Statistics, collect_for, needs_data
 from engine.calibrate.methods.sensitivity import calibrations_by_node, sensitivities
+from engine.chips import load_chip
 from engine.convert.items import (
     CALIBRATED,
     COMPILED,
@@ -36,7 +37,6 @@ from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
 from engine.graph import float_readers
 from engine.ir import CALIBRATION_OP
-from engine.march import load_march
 from engine.ops.foreign.composite import PREPROCESS
 from engine.perf import estimate
 from engine.place import NodeTypes, Placement, PlacementOptions
@@ -180,7 +180,7 @@ class MixedPrecisionSearch:
             ConfigError: the march has no int16, and the CPU is not allowed either.
         """
         start = time.monotonic()
-        if not load_march(self.march).int16 and not budget.cpu:
+        if not load_chip(self.march).int16 and not budget.cpu:
             raise ConfigError(f"march {self.march} has no int16; only CPU nodes can be tuned, with --cpu")
         possible = self._possible(self.conversion[PLACED].model)
         self._statistics = self._collect(possible)
@@ -236,7 +236,7 @@ class MixedPrecisionSearch:
 
         A result that no BPU node reads is left as it is: a convolution's is int32, which is better.
         """
-        march = load_march(self.march)
+        march = load_chip(self.march)
         if not march.int16:
             return {}
         found = {str(node.name): self.requests.node_info.get(str(node.name), NodeTypes()) for node in placed.graph}

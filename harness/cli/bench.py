@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import DEFAULT_MARCH
 from engine.cli.console import say
 from engine.errors import ConfigError
 
@@ -32,7 +33,9 @@ def bench(
     float_model: Annotated[
         Path | None, typer.Option("--float-model", exists=True, dir_okay=False, help="Its float network, with --model.")
     ] = None,
-    march: Annotated[str, typer.Option(help="BPU architecture for which models of the zoo are converted.")] = "bayes-e",
+    march: Annotated[
+        str, typer.Option(help="BPU architecture for which models of the zoo are converted.")
+    ] = DEFAULT_MARCH.value,
     batches: Annotated[str, typer.Option("--batch", help="Batch sizes, joined by commas.")] = "1,8",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; default: all.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Number of rounds; the median is reported.")] = 5,

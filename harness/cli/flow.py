@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.cli.console import say
 from engine.errors import ConfigError
-from engine.terms import InputType, March
+from engine.terms import InputType
 from harness.terms import Fit, ReadMode
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def sample(
         Path | None,
         typer.Option("--labels", exists=True, dir_okay=False, help="File with one image and its class per line."),
     ] = None,
-    march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
+    march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = DEFAULT_MARCH,
     input_type: Annotated[
         InputType, typer.Option("--input-type-train", help="Colour format on which the network was trained.")
     ] = InputType.RGB,

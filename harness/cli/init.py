@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
-from engine.terms import March
 from harness.cli.checkpoints import (
     Decoded,
     OwnData,
@@ -150,7 +150,7 @@ def init(
     input_shape: InputShapes = None,
     python: UserPythonOption = None,
     decoded: Decoded = False,
-    march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = March.BAYES_E,
+    march: Annotated[March, typer.Option("--march", help="BPU architecture.")] = DEFAULT_MARCH,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", file_okay=False, help="New folder; default: ptqlab_NAME.")
     ] = None,
@@ -203,8 +203,8 @@ def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: 
     if suite.is_file():
         say(f"cards       {folder}, written earlier")
         return suite
-    with _proposed(own, March.BAYES_E) as contents:
-        write_cards(contents, folder, March.BAYES_E)
+    with _proposed(own, DEFAULT_MARCH) as contents:
+        write_cards(contents, folder, DEFAULT_MARCH)
     say(f"cards       {folder}")
     return suite
 

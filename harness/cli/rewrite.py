@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.chips import DEFAULT_MARCH
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, read_march
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
@@ -42,7 +43,7 @@ def rewrite(
             "it, proposals are shown, and with --output all is applied.",
         ),
     ] = None,
-    march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
+    march: Annotated[str, typer.Option(help="BPU architecture.")] = DEFAULT_MARCH.value,
     data: Annotated[
         Path | None,
         typer.Option(

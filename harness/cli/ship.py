@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import HB_COMPILE_MARCHES, March
 from engine.cli.console import say
 from engine.cli.toolchain import ConversionLimit, MountOption, activities
 from engine.errors import ConfigError
-from engine.terms import March
 from harness import workdir as workdirs
 from harness.cli.options import Workdir
 
@@ -239,7 +239,7 @@ def _built(directory: Path, tool: Toolchain, look: Look, tell: Tell, record: Shi
 
 def how_to_build(directory: Path, record: ShipRecord) -> str:
     """What to do with a ship folder where no toolchain is at hand."""
-    s100 = bool(record.unmeasured)
+    s100 = record.march in HB_COMPILE_MARCHES
     command = "hb_compile --config net.yaml" if s100 else "hb_mapper makertbin --config net.yaml --model-type onnx"
     quantized = f"{directory}/model_output/{record.prefix}_quantized_model.onnx"
     text = f'no toolchain: build the file for the board in {directory} with "{command}"'

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.calibrate.data.sources import default_raw_type
+from engine.chips import HB_COMPILE_MARCHES
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.ir import file_name, write_atomically
-from engine.terms import EXTRAPOLATED
 from harness.datasets.transformers import to_uint8
 from harness.flow.preparation import Preparation
 
@@ -65,7 +65,7 @@ def _write(
     for number, path in enumerate(images):
         sample = np.broadcast_to(prepare(path), (batch, *prepare.target.shape[1:]))
         name = f"{number:05d}_{file_name(path.stem)}"
-        if config.march in EXTRAPOLATED:
+        if config.march in HB_COMPILE_MARCHES:
             write_atomically(folder / f"{name}.npy", _npy(sample))
         else:
             array = to_uint8(sample) if raw_type == "uint8" else sample

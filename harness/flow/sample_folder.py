@@ -10,10 +10,11 @@ from pathlib import Path
 
 import yaml
 
+from engine.chips import HB_COMPILE_MARCHES, March
 from engine.errors import ConfigError
 from engine.frontend import load_network
 from engine.ir import shape_of, write_atomically
-from engine.terms import EXTRAPOLATED, InputType, Layout, March
+from engine.terms import InputType, Layout
 from harness.flow.preparation import image_files
 from harness.terms import Fit
 
@@ -93,7 +94,7 @@ def _config(sample: Sample, folder: Path) -> str:
     normalised = {(True, True): "data_mean_and_scale", (True, False): "data_mean", (False, True): "data_scale"}
     even = all(side % 2 == 0 for side in (shape[2:4] if layout is Layout.NCHW else shape[1:3]))
     camera = even and sample.trained in (InputType.RGB, InputType.BGR)
-    newer = sample.march in EXTRAPOLATED
+    newer = sample.march in HB_COMPILE_MARCHES
     inputs = {
         "input_name": name,
         "input_type_train": sample.trained.value,
@@ -132,7 +133,7 @@ def _numbers(key: str, values: tuple[float, ...]) -> dict[str, str]:
 
 def _scripts(sample: Sample, folder: Path) -> Mapping[str, str]:
     name = sample.model.stem
-    newer = sample.march in EXTRAPOLATED
+    newer = sample.march in HB_COMPILE_MARCHES
     model, images = (shlex.quote(_relative(path, folder)) for path in (sample.model, sample.images))
     config, prefix = shlex.quote(f"{name}_config.yaml"), f"model_output/{name}"
     quantized = shlex.quote(f"{prefix}_quantized_model.{'bc' if newer else 'onnx'}")

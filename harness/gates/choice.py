@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.terms import March
+from engine.chips import March
 from harness.gates.judge import floors
 from harness.gates.paired import MetricEvidence, error_of_lead, least_by_chance, p_ahead, p_apart
 from harness.gates.verdicts import TrialVerdict, Verdict

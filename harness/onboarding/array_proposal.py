@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.config import InputParameters
 from engine.errors import CalibrationDataError
-from engine.terms import InputType, Layout, March, NormType
+from engine.terms import InputType, Layout, NormType
 from harness.datasets import Targets, one_by_one
 from harness.datasets.annotations import LabelFormat
 from harness.datasets.base import Split
@@ -48,7 +49,7 @@ def propose_arrays(
     task: TaskKind | None = None,
     dictionary: Path | None = None,
     labels: Path | None = None,
-    march: March = March.BAYES_E,
+    march: March = DEFAULT_MARCH,
     column: str = "",
 ) -> tuple[CardContents, tuple[str, ...]]:
     """Contents of the cards, and what the user should know.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.chips import March
 from engine.errors import ModelError, UnsupportedError
-from engine.terms import March
 
 if TYPE_CHECKING:
     import onnx

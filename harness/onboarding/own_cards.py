@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
+from engine.chips import March
 from engine.errors import ConfigError, ModelError, OutputError
-from engine.terms import March
 from harness.cache import content_key
 from harness.datasets.base import IMAGE, Dataset, ImageFormat
 from harness.datasets.label_files import samples_in

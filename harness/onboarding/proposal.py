@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.errors import CalibrationDataError, ConfigError
-from engine.terms import March
 from harness.datasets import Colour, Dataset, Images, SceneTarget, Targets
 from harness.datasets.base import NO_LABEL
 from harness.datasets.mask_annotations import IGNORED, classes_in
@@ -98,7 +98,7 @@ def propose(
     task: TaskKind | None = None,
     size: tuple[int, int] | None = None,
     dictionary: Path | None = None,
-    march: March = March.BAYES_E,
+    march: March = DEFAULT_MARCH,
     column: str = "",
     tell: Callable[[str], None] | None = None,
 ) -> Proposal:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.chips import March, load_chip
 from engine.errors import ConfigError
-from engine.march import load_march
-from engine.terms import InputType, March
+from engine.terms import InputType
 from harness.strict_yaml import unknown
 from harness.suites.grid import Skipped
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
@@ -170,4 +170,4 @@ def _labels(kind: str, tags: Iterable[str]) -> list[str]:
 
 
 def _has_int16(march: March) -> bool:
-    return load_march(march.value).int16
+    return load_chip(march.value).int16

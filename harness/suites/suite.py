@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.errors import ConfigError
-from engine.terms import March
 from harness import paths
 from harness.strict_yaml import StrictModel, parse, read_mapping, unknown
 from harness.suites.grid import Grid, Values, as_list
@@ -136,7 +136,7 @@ class Suite(StrictModel):
     description: str = ""
     include: Values[str] | None = None
     models: Values[str]
-    march: Values[March] = (March.BAYES_E,)
+    march: Values[March] = (DEFAULT_MARCH,)
     calibration_samples: int | None = Field(default=None, ge=1)
     evaluation_samples: int | None = Field(default=None, ge=1)
     sweep: Grid | None = None

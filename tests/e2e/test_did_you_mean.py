@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from engine.chips import load_chip
 from engine.cli.inputs import read_inputs
 from engine.cli.lab.hunt import read_marches
 from engine.cli.lab.options import read_march, read_node_info
@@ -26,7 +27,6 @@ from engine.errors import PtqlabError, hint
 from engine.frontend import load_network
 from engine.frontend.outputs import cut
 from engine.ir import save_model
-from engine.march import load_march
 from engine.parity.quirks import quirk
 from engine.rewrite import rewritings_of
 from engine.simulate import Session
@@ -54,7 +54,7 @@ LOOKUPS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "output at run time": (lambda net: _session(net).run(random_feed(_session(net).inputs, 1), ["zz"]), "z"),
     "input of a file": (lambda net: read_inputs(_session(net), "xx:a.npy,xx:b.npy"), "x"),
     "march": (lambda net: read_march("bayse"), "bayes"),
-    "march of a conversion": (lambda net: load_march("bayse-e"), "bayes-e"),
+    "march of a conversion": (lambda net: load_chip("bayse-e"), "bayes-e"),
     "march of a hunt": (lambda net: read_marches("bayse"), "bayes"),
     "key of a node": (lambda net: read_node_info('{"Conv_0": {"InputTipe": "int16"}}'), "InputType"),
     "metric of the debugger": (lambda net: parse_metrics("cosine-similarty"), "cosine-similarity"),

@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 from engine import errors
+from engine.chips import March
 from engine.errors import ConfigError, MissingError, OutputError, PtqlabError, ToolchainError, hint
-from engine.terms import March
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 

@@ -6,17 +6,11 @@ import pytest
 
 from engine.terms import (
     DEFAULT_OPTIMIZE_LEVEL,
-    EXTRAPOLATED,
-    MEASURED_MARCHES,
     SUPPORTED_CONVERSIONS,
     CalibrationType,
     InputType,
-    March,
     NormType,
     OptimizeLevel,
-    extrapolation,
-    measured_march,
-    named,
 )
 
 
@@ -54,20 +48,6 @@ def test_the_documents_table_of_conversions(train: str, runtime: set[str]) -> No
 
 def test_no_network_is_trained_on_nv12() -> None:
     assert set(InputType) - SUPPORTED_CONVERSIONS.keys() == {InputType.NV12}
-
-
-def test_marches_without_figures_take_those_of_bayes_e() -> None:
-    assert dict.fromkeys(("nash-e", "nash-m", "nash-p"), March.BAYES_E) == EXTRAPOLATED
-    assert MEASURED_MARCHES == ("bernoulli2", "bayes", "bayes-e")
-    assert [measured_march(march) for march in ("nash-p", "bayes")] == [March.BAYES_E, March.BAYES]
-    with pytest.raises(ValueError, match="nash-x"):
-        measured_march("nash-x")
-
-
-def test_figures_of_another_march_say_so() -> None:
-    assert (extrapolation("bayes"), named("bayes")) == ("", "bayes")
-    assert extrapolation("nash-e") == "extrapolated from bayes-e; nothing measured"
-    assert named("nash-e") == "nash-e (extrapolated from bayes-e; nothing measured)"
 
 
 def test_the_level_where_nobody_says() -> None:

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 import onnx
 
+from engine.chips import MEASURED_MARCHES
 from engine.convert import Draft, check
 from engine.errors import PtqlabError
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
 from engine.frontend.versions import MAX_OPSET
-from engine.march import MARCHES
 from engine.optimize import optimize
 from engine.simulate import Session
 
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.backend_tests", description=__doc__)
     parser.add_argument("--page", type=Path, help="where the list of refusals is written")
     parser.add_argument("--part", default="1/1", help="K/N: every N-th test from the K-th on")
-    parser.add_argument("--march", action="append", choices=MARCHES, help="one of them only; may be repeated")
+    parser.add_argument("--march", action="append", choices=MEASURED_MARCHES, help="one of them only; may be repeated")
     chosen = parser.parse_args(arguments)
     part, parts = map(int, chosen.part.split("/"))
     logging.disable()
@@ -192,10 +192,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         for case in found:
-            for march in chosen.march or MARCHES:
+            for march in chosen.march or MEASURED_MARCHES:
                 run(case, march, Path(folder), tally)
     if chosen.page is not None:
-        chosen.page.write_text(page(tally, len(found), chosen.march or MARCHES), encoding="utf-8")
+        chosen.page.write_text(page(tally, len(found), chosen.march or MEASURED_MARCHES), encoding="utf-8")
     refused = sum(map(len, tally.refused.values()))
     sys.stdout.write("".join(f"{fault}\n" for fault in tally.faults))
     sys.stdout.write(

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from engine.alignment import aligned
+from engine.chips import MEASURED_MARCHES
 from engine.config import Config
 from engine.convert import ConversionResult, convert, pipeline
 from engine.convert.items import THREADS
@@ -43,7 +44,6 @@ from engine.convert.runner import Given
 from engine.errors import PtqlabError
 from engine.frontend.onnx import load_onnx
 from engine.ir import to_bytes
-from engine.march import MARCHES
 from engine.simulate import Session
 from engine.simulate.portable import to_standard
 from tests.fuzz.graph_maker import Maker, MisfitError
@@ -109,7 +109,7 @@ def case(seed: int, index: int) -> Case:
     feed = {name: data.normal(size=(SAMPLES, *shape[1:])).astype(np.float32) for name, shape in shapes.items()}
     for values in feed.values():
         values[1] *= 30  # beyond all thresholds
-    march = rng.choice(MARCHES)
+    march = rng.choice(MEASURED_MARCHES)
     return Case(maker.finish(outputs), march, _options(rng, march), calibration, feed)
 
 

@@ -10,9 +10,9 @@ import onnx_ir as ir
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.chips import MEASURED_MARCHES
 from engine.convert import Draft, check
 from engine.errors import PtqlabError
-from engine.march import MARCHES
 from tests.fuzz.structures import changed
 from tests.strategies.pass_patterns import PATTERNS
 from tests.strategies.patterns import pattern_cases
@@ -25,7 +25,7 @@ def test_any_structure_is_checked_or_refused(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"
         path.write_bytes(model.SerializeToString())
-        assert outcome(path, data.draw(st.sampled_from(MARCHES)))
+        assert outcome(path, data.draw(st.sampled_from(MEASURED_MARCHES)))
 
 
 def outcome(path: Path, march: str) -> object:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.errors import MissingError, UnsupportedError
-from engine.terms import CalibrationType, March
+from engine.terms import CalibrationType
 from harness.execution.coordinator import AtWork
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, Preparation, Prepared
@@ -37,7 +38,7 @@ SAMPLES = 40
 
 
 def spec(
-    model: str = "net", settings: Settings | None = None, march: March = March.BAYES_E, **changes: Any
+    model: str = "net", settings: Settings | None = None, march: March = DEFAULT_MARCH, **changes: Any
 ) -> TrialSpec:
     fields: dict[str, Any] = {
         "model": model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.terms import March
+from engine.chips import March
 from harness.bisecting import REPORT, bisect_trial
 from harness.suites.settings import Settings
 from harness.trials.trial import TrialResult, TrialSpec
@@ -14,7 +14,7 @@ from tests.harness import fakes
 def result(model: str = "mnist_lenet") -> TrialResult:
     spec = TrialSpec(
         model=model,
-        march=March.BAYES_E,
+        march=March("bayes-e"),
         settings=Settings(calibration_seed=3),
         calibration_samples=4,
         evaluation_samples=20,

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from engine.chips import March
 from engine.errors import ConfigError
-from engine.terms import CalibrationType, March
+from engine.terms import CalibrationType
 from harness import paths
 from harness.checking import kinds, mistakes, refuse_mistakes
 from harness.cli.main import app
@@ -136,6 +137,6 @@ def test_a_trial_stands_for_those_that_go_the_same_way() -> None:
         Settings(int16=all_int16),
         Settings(engine=Engine.ONNXRUNTIME),
     ]
-    points = [Point(model="a", march=March.BAYES_E, settings=setting) for setting in settings]
+    points = [Point(model="a", march=March("bayes-e"), settings=setting) for setting in settings]
     found = [point.settings for point in kinds(points)]
     assert found == [Settings(), Settings(int16=all_int16), Settings(engine=Engine.ONNXRUNTIME)]

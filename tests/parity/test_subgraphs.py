@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import load_chip
 from engine.compile.partition import partition
 from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.run import held_out
 from engine.ir import load_model
-from engine.march import load_march
 from engine.terms import Device
 
 pytestmark = pytest.mark.reference
@@ -31,7 +31,7 @@ def test_nodes_of_a_table_are_grouped_as_there_and_in_its_order(reference_dir: P
         result = json.loads((case.folder / "result.json").read_text())
         parts = [
             {str(node.name) for node in part.nodes}
-            for part in partition(load_model(case.quantized).graph, load_march(case.march))
+            for part in partition(load_model(case.quantized).graph, load_chip(case.march))
             if part.device is Device.BPU
         ]
         theirs = defaultdict(set)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.chips import MEASURED_MARCHES, load_chip
 from engine.frontend.onnx import load_onnx
 from engine.ir import to_bytes
-from engine.march import MARCHES, load_march
 from engine.optimize import MAX_ROUNDS, optimize, pipeline
 from tests.engine.optimize.equivalence import assert_equivalent
 from tests.strategies.pass_patterns import PATTERNS
@@ -20,7 +20,7 @@ from tests.strategies.patterns import pattern_cases
 
 ZOO = sorted((Path(__file__).resolve().parents[2] / "suites" / "zoo").glob("*.onnx"))
 
-PASSES = {type(item).__name__: type(item) for march in MARCHES for item in pipeline(load_march(march))}
+PASSES = {type(item).__name__: type(item) for march in MEASURED_MARCHES for item in pipeline(load_chip(march))}
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -30,8 +30,8 @@ def test_pass_is_equivalent(name: str, data: st.DataObject) -> None:
     kind = PASSES[name]
     case = data.draw(pattern_cases(PATTERNS[kind]))
     rewritten = {}
-    for march in MARCHES:
-        own = next(item for item in pipeline(load_march(march)) if type(item) is kind)
+    for march in MEASURED_MARCHES:
+        own = next(item for item in pipeline(load_chip(march)) if type(item) is kind)
         after = case.model.clone()
         if own(after).modified:
             rewritten[to_bytes(after)] = after
@@ -40,11 +40,11 @@ def test_pass_is_equivalent(name: str, data: st.DataObject) -> None:
         assert_equivalent(case.model, after, case.seed)
 
 
-@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize("march", MEASURED_MARCHES)
 @pytest.mark.parametrize("path", ZOO, ids=lambda path: path.stem)
 def test_every_step_on_a_bundled_network_is_equivalent(path: Path, march: str) -> None:
     """The passes one by one, in the order and number of an optimisation; each that finds something is compared."""
-    steps = pipeline(load_march(march))
+    steps = pipeline(load_chip(march))
     model = load_onnx(path)
     apply_each(steps.opening, model)
     for _ in range(MAX_ROUNDS):

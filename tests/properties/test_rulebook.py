@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.chips import March
 from engine.place import PlacementOptions, place
 from engine.rulebook.book import BOOK, RULES, Book
 from engine.rulebook.marks import rules_of
 from engine.rulebook.rule import Rule, Table
-from engine.terms import March
 from tests.properties.stages import MARCHES
 from tests.properties.test_deployed import FEWER, stages_of
 from tests.strategies.deployed import DeployedCase, deployed_cases

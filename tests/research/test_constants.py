@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.chips.latency import load_latency
 from engine.compile.compiler import CompileOptions, memory_of
-from engine.march.latency import load_latency
 from engine.perf.performance import estimate_subgraph
 from research.cases import MeasuredCase, errors_of
 from research.constants import START, fit_constants

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.chips.latency import load_latency
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.memory import Memory
-from engine.march.latency import load_latency
 from engine.perf.performance import estimate_subgraph
 from research.corpus import schedule_of_row
 from tests.research.rows import row

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.chips.latency import Latency, Measured, Overhead, load_latency
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.schedule import Schedule
-from engine.march.latency import Latency, Measured, Overhead, load_latency
 from engine.terms import OptimizeLevel
 from research.corpus import schedule_of_row
 from research.deployed import Deployed, Figures

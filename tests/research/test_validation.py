@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.march.latency import ModelAccuracy
+from engine.chips.latency import ModelAccuracy
 from engine.terms import OptimizeLevel
 from research import validation
 from research.deployed import Deployed

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import DEFAULT_MARCH
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def check(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
-    march: Annotated[str, typer.Option(help="BPU architecture.")] = "bayes-e",
+    march: Annotated[str, typer.Option(help="BPU architecture.")] = DEFAULT_MARCH.value,
     input_shape: InputShapes = None,
     fix: FixedInputs = None,
     node_info: NodeInfoText = None,

@@ -29,10 +29,10 @@ def config(
     ] = Dialect.HB_MAPPER,
 ) -> None:
     """Print a commented template of a conversion's YAML file, or the reference of its parameters."""
+    from engine.chips import March
     from engine.cli.configuration import reference_page
     from engine.cli.configuration import template as template_text
     from engine.cli.lab.options import read_march
-    from engine.terms import March
 
     if (template is None) != reference:
         raise typer.BadParameter("give either --template MARCH or --reference")

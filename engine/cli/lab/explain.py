@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import DEFAULT_MARCH
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
@@ -20,8 +21,6 @@ from engine.errors import ConfigError
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
     from engine.simulate.assemble import Interpreted
-
-DEFAULT_MARCH = "bayes-e"
 
 EQUAL_THRESHOLDS = (
     "equal, since no data are read. Where those of your data differ (before a Concat, for example), integers are "

@@ -12,10 +12,10 @@ from engine.cli.toolchain import ConversionLimit, MountOption
 from engine.errors import ConfigError, hint
 
 if TYPE_CHECKING:
+    from engine.chips import March
     from engine.conformance.hunt.agreement import DrawOutcome
     from engine.conformance.hunt.groups import DepartureGroup
     from engine.conformance.hunt.hunting import Findings
-    from engine.terms import March
 
 EXIT_DEPARTED = 1
 """Exit code where some network departs."""
@@ -108,10 +108,10 @@ def read_marches(text: str) -> tuple[March, ...]:
     Raises:
         ConfigError: one is not known, or the original does not convert for it.
     """
-    from engine.terms import MEASURED_MARCHES, March
+    from engine.chips import HB_MAPPER_MARCHES, March
 
     names = [name.strip() for name in text.split(",") if name.strip()]
-    known = [each.value for each in MEASURED_MARCHES]
+    known = [each.value for each in HB_MAPPER_MARCHES]
     for name in names:
         if name not in known:
             raise ConfigError(f"--march {text}: {name!r} is none of {', '.join(known)}{hint(name, known)}")

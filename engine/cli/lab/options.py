@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import March
 from engine.errors import ConfigError, hint
-from engine.terms import March
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import DEFAULT_MARCH, load_chip
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_marches, read_node_info
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
-from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, CompileMode, InputType, March, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, CompileMode, InputType, OptimizeLevel
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +27,7 @@ ROOM_FOR_ALL = 110
 
 def predict(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Float model.")],
-    march: Annotated[str, typer.Option(help="BPU architectures, joined by commas.")] = "bayes-e",
+    march: Annotated[str, typer.Option(help="BPU architectures, joined by commas.")] = DEFAULT_MARCH.value,
     optimize_level: Annotated[OptimizeLevel, typer.Option(help="As in YAML.")] = DEFAULT_OPTIMIZE_LEVEL,
     compile_mode: Annotated[CompileMode, typer.Option(help="As in YAML.")] = CompileMode.LATENCY,
     core_num: Annotated[int, typer.Option(min=1, max=2, help="Cores that share one frame.")] = 1,
@@ -70,9 +71,9 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     model was fitted without their whole family;
     ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
-    from engine.march.latency import load_latency
+    from engine.chips.latency import load_latency
 
-    found = result.performance
+    found, chip = result.performance, load_chip(march)
     return {
         "latency_us": found.latency_us,
         "ddr_bytes": found.ddr_bytes,
@@ -100,7 +101,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         ],
         "cpu_nodes": [list(node) for node in found.cpu_nodes],
         "cpu_us": found.cpu_us,
-        "extrapolated_from": EXTRAPOLATED.get(March(march)),
+        "extrapolated_from": None if chip.measured else chip.figures,
         "not_honoured": [f"{refusal.node}: {refusal.request}: {refusal.reason}" for refusal in result.refusals],
     }
 
@@ -113,8 +114,8 @@ def _costs(result: ConversionResult) -> tuple[NodeCost, ...]:
 
 
 def _show(results: dict[str, ConversionResult], nodes: int) -> None:
+    from engine.chips.latency import load_latency
     from engine.cli.console import open_console, plain_table
-    from engine.march.latency import load_latency
 
     console = open_console()
     split = ("loaded", "stored") if console.width >= ROOM_FOR_ALL else ()

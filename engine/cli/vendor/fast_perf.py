@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
 
+from engine.chips import HB_COMPILE_MARCHES
 from engine.config import RemovableType
 from engine.errors import ConfigError
 from engine.frontend import load_network
 from engine.ir import shape_of, write_atomically
-from engine.terms import EXTRAPOLATED, InputType, Layout
+from engine.terms import InputType, Layout
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -35,7 +36,7 @@ def write_config(model: Path, prototxt: Path | None, march: str) -> Path:
     if not model.is_file():
         raise ConfigError(f"--model {model}: no such file")
     source = load_network(model, prototxt=prototxt)
-    level = "O2" if march in list(EXTRAPOLATED) else "O3"
+    level = "O2" if march in list(HB_COMPILE_MARCHES) else "O3"
     files = {"onnx_model": model} if prototxt is None else {"prototxt": prototxt, "caffe_model": model}
     content: dict[str, dict[str, Any]] = {
         "model_parameters": {

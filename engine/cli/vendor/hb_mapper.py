@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import HB_COMPILE_MARCHES, HB_MAPPER_MARCHES, March
 from engine.cli.common import command_app
 from engine.cli.console import say
 from engine.cli.logs import logged
 from engine.cli.named import INPUT_SHAPE, FixedInputs, join_pairs, read_fixed, read_shapes
 from engine.cli.tables import render
 from engine.errors import ConfigError
-from engine.terms import DEFAULT_OPTIMIZE_LEVEL, EXTRAPOLATED, MEASURED_MARCHES, Layout, March, OptimizeLevel
+from engine.terms import DEFAULT_OPTIMIZE_LEVEL, Layout, OptimizeLevel
 from engine.version import installed_version
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app(args=join_pairs(sys.argv[1:] if arguments is None else arguments))
 
 
-def _measured(march: March | None) -> March | None:
+def _for_mapper(march: March | None) -> March | None:
     """The marches of the original command."""
-    if march in EXTRAPOLATED:
+    if march in HB_COMPILE_MARCHES:
         raise typer.BadParameter(f"{march} is not one of {_MARCHES}; hb_compile converts for it")
     return march
 
 
-_MARCHES = "|".join(march.value for march in MEASURED_MARCHES)
+_MARCHES = "|".join(march.value for march in HB_MAPPER_MARCHES)
 
 
 def _print_version(wanted: bool) -> None:
@@ -97,7 +98,7 @@ def makertbin(
     proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt, with --fast-perf.")] = None,
     march: Annotated[
         March | None,
-        typer.Option("--march", callback=_measured, metavar=_MARCHES, help="BPU architecture, with --fast-perf."),
+        typer.Option("--march", callback=_for_mapper, metavar=_MARCHES, help="BPU architecture, with --fast-perf."),
     ] = None,
     fix: FixedInputs = None,
     as_original: AsOriginal = False,
@@ -172,7 +173,7 @@ def run_conversion(config: Config, logger: logging.Logger, tool: OriginalTool, s
 @app.command()
 def checker(
     model_type: Annotated[ModelType, typer.Option("--model-type", help="Format of the float model.")],
-    march: Annotated[March, typer.Option("--march", callback=_measured, metavar=_MARCHES, help="BPU architecture.")],
+    march: Annotated[March, typer.Option("--march", callback=_for_mapper, metavar=_MARCHES, help="BPU architecture.")],
     model: Annotated[Path, typer.Option("--model", exists=True, dir_okay=False, help="Float model file.")],
     proto: Annotated[Path | None, typer.Option("--proto", help="Caffe prototxt file.")] = None,
     input_shape: Annotated[

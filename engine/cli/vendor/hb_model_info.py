@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.chips import load_chip
 from engine.cli.common import command_app, version_option
 from engine.cli.console import say
 from engine.errors import PtqlabError
-from engine.terms import Layout, named
+from engine.terms import Layout
 from engine.version import installed_version
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _show(model: CompiledModel) -> None:
     say(f"******** {model.name} info *********")
     say("############# model deps info #############")
     say(f"ptqlab version : {installed_version()}")
-    say(f"BPU march : {named(model.march)}")
+    say(f"BPU march : {load_chip(model.march).title}")
     for group, parameters in model.parameters.items():
         say(f"############# {group} info #############")
         if group == _INPUTS:

@@ -254,8 +254,8 @@ def _padded(compiled: CompiledModel, values: dict[str, NDArray[Any]]) -> dict[st
     """``values`` with zeros behind those that a BPU layer computes, up to the shape that the hardware computes."""
     import numpy as np
 
+    from engine.chips.latency import load_latency
     from engine.compile.cost import aligned_shape
-    from engine.march.latency import load_latency
 
     alignment = load_latency(compiled.march).alignment
     layers = {layer.output: layer for schedule in compiled.schedules for layer in schedule.layers}

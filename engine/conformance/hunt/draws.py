@@ -13,9 +13,10 @@ import onnx
 import yaml
 from numpy.typing import NDArray
 
+from engine.chips import ChipFamily, March, load_chip
 from engine.conformance.hunt.grammar.networks import draw_network
 from engine.ir import write_atomically
-from engine.terms import CalibrationType, InputType, March, NormType, OptimizeLevel
+from engine.terms import CalibrationType, InputType, NormType, OptimizeLevel
 
 Data = Mapping[str, NDArray[np.float32]]
 """Calibration samples by input, shape (samples, ...)."""
@@ -150,7 +151,7 @@ def draw_options(
             optimization.append("asymmetric")
         if kind in ("max", "kl") and rng.random() < 0.15:
             optimization.append("bias_correction")
-        if march is not March.BERNOULLI2 and rng.random() < 0.15:
+        if load_chip(march).int16 and rng.random() < 0.15:
             optimization.append(rng.choice(_INT16_OPTIMIZATIONS))
         if rng.random() < 0.08:
             optimization.append("set_model_output_int8")
@@ -181,7 +182,7 @@ def _model_parameters(rng: random.Random, model: onnx.ModelProto, march: March) 
     if rng.random() < 0.08:
         found["remove_node_type"] = rng.choice(_REMOVABLE)
         found["labels"].append("remove_node_type")
-    if march is not March.BERNOULLI2 and rng.random() < 0.08:
+    if load_chip(march).int16 and rng.random() < 0.08:
         nodes = [node.name for node in model.graph.node if node.op_type in ("Conv", "Add", "Mul", "MatMul", "Concat")]
         if nodes:
             name = rng.choice(nodes)
@@ -242,7 +243,7 @@ def _image(rng: random.Random, shape: Sequence[int], march: March) -> dict[str, 
         runs += [InputType.RGB, InputType.BGR] if trained is not InputType.YUV444 else []
     run = rng.choice(runs)
     layout = rng.choice(("NHWC", "NCHW"))
-    if march is March.BERNOULLI2 and run is InputType.YUV444:
+    if load_chip(march).family is ChipFamily.BERNOULLI and run is InputType.YUV444:
         layout = "NHWC"
     norm = rng.choice((NormType.MEAN_AND_SCALE, NormType.MEAN_AND_SCALE, NormType.SCALE))
     many = shape[1] == 3 and rng.random() < 0.5

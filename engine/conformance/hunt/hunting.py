@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine.chips import March
 from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.hunt.agreement import DrawOutcome
 from engine.conformance.hunt.draws import Draw, draw, write_draw
@@ -25,7 +26,6 @@ from engine.conformance.run import MeasurePlan, Measurer
 from engine.errors import ConfigError, PtqlabError
 from engine.fingerprint import digest_of
 from engine.ir import write_atomically
-from engine.terms import March
 
 SETTINGS = "hunt.json"
 OUTCOMES = "draws.jsonl"

@@ -11,13 +11,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.conformance.hunt.cutting import cut_out
 from engine.conformance.hunt.draws import Draw, draw_options
 from engine.conformance.hunt.shrinking import neighbours
 from engine.conformance.questions.network import SAMPLES
 from engine.errors import ModelError
 from engine.frontend import load_network
-from engine.terms import March
 
 LEAST_NODES, MOST_NODES = 3, 24
 ATTEMPTS = 50
@@ -62,7 +62,7 @@ class UserNetwork:
         }
         parameters = {"model_parameters": {}, "input_parameters": inputs, "calibration_parameters": {}}
         parameters["compiler_parameters"] = {}
-        return cls(path.name, Draw(path.stem, proto, data, March.BAYES_E, (), (), parameters))
+        return cls(path.name, Draw(path.stem, proto, data, DEFAULT_MARCH, (), (), parameters))
 
     def window(self, seed: int, index: int, marches: Sequence[March]) -> Draw:
         """The window number ``index``: a node, and what is connected with it up to a drawn number of nodes.

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from engine.chips import DEFAULT_MARCH, HB_MAPPER_MARCHES, March, load_chip
 from engine.conformance.questions.network import SmallNetwork
-from engine.terms import March
 
 Parameters = Mapping[str, Any]
 _MAX: Parameters = MappingProxyType({"calibration_type": "max"})
 _KL: Parameters = MappingProxyType({"calibration_type": "kl"})
-_ALL = (March.BERNOULLI2, March.BAYES, March.BAYES_E)
-_WITH_INT16 = (March.BAYES, March.BAYES_E)
+_ALL = HB_MAPPER_MARCHES
+_WITH_INT16 = tuple(march for march in _ALL if load_chip(march).int16)
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,7 @@ QUESTIONS = (
         "Divergences count in steps of 1.26e-6 (engine/calibrate/methods/kl.py).",
         lambda: _stack("ties_of_kl", 11, 40, 8, 32),
         {"kl": _KL, "mix": {"calibration_type": "mix"}},
-        (March.BAYES_E,),
+        (DEFAULT_MARCH,),
     ),
     Question(
         "masked_scores",
@@ -429,7 +429,7 @@ QUESTIONS = (
         "The order of the graph; the original's follows the timing of processes in one of two networks (senet_fc_c).",
         lambda: _stack("corrected_biases", 19, 4, 8, 16),
         {"corrected": {"calibration_type": "max", "optimization": "bias_correction"}},
-        (March.BAYES_E,),
+        (DEFAULT_MARCH,),
     ),
 )
 """In the order in which they are written."""

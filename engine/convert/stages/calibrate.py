@@ -8,11 +8,11 @@ from pydantic import ValidationError
 from engine.calibrate import CalibrationOptions, apply_thresholds, run_calibration
 from engine.calibrate.corrections.bias import with_biases_of
 from engine.calibrate.statistics.outputs import FloatOutputs
+from engine.chips import load_chip
 from engine.config import Config
 from engine.convert.items import DATA, OPTIMIZED, PLACEMENT, REFERENCE, SEEN_OUTPUTS, STATISTICS, THREADS, THRESHOLDS
 from engine.convert.runner import Stage, Work
 from engine.errors import ConfigError
-from engine.march import load_march
 from engine.place.sums import sums_as_convolutions
 
 
@@ -54,7 +54,7 @@ def _fix(work: Work) -> None:
 
 
 def _give_thresholds(work: Work, calibrated: ir.Model) -> None:
-    sums_as_convolutions(calibrated, load_march(work.config.march.value))
+    sums_as_convolutions(calibrated, load_chip(work.config.march.value))
     work.give(THRESHOLDS, calibrated)
 
 

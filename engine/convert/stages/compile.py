@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from engine.calibrate.forward.rebatch import rebatch
+from engine.chips import load_chip
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import Named, OfTypes, removable, remove_nodes
 from engine.config import Config
@@ -12,7 +13,6 @@ from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
 from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
 from engine.errors import hint
-from engine.march import load_march
 from engine.quantize import quantize
 
 logger = logging.getLogger("engine.convert")
@@ -67,7 +67,7 @@ def _takes_several(config: Config) -> bool:
 def _compile(work: Work) -> None:
     config = work.config
     name = config.model_parameters.output_model_file_prefix
-    refuse_uncompilable(work[DEPLOYED], load_march(config.march.value))
+    refuse_uncompilable(work[DEPLOYED], load_chip(config.march.value))
     compiled = compile_model(work[DEPLOYED], config.march.value, compile_options(config), name)
     work.give(COMPILED, _without_ends(compiled, config))
 

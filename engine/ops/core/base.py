@@ -36,7 +36,7 @@ from engine.ops.core.reasons import Reason
 from engine.ops.core.rows import RowAccess
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 Array = NDArray[Any]
 AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
@@ -170,7 +170,7 @@ class Quantized:
 class Lowering(Protocol):
     """What a rule sees of the model that is being quantised; implemented by :mod:`engine.quantize`."""
 
-    march: March
+    march: Chip
 
     def integer(
         self,
@@ -271,11 +271,11 @@ class FloatRule(ABC):
     index_outputs: ClassVar[tuple[int, ...]] = ()
     """Outputs that are positions, not quantised numbers; the CPU casts them to the float node's type."""
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
         return None
 
-    def late_refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         """Why ``node`` runs on the CPU although its inputs are quantised for it.
 
         The original finds these reasons only after it has calibrated (golden conversions ``x_near15``,
@@ -311,7 +311,7 @@ class FloatRule(ABC):
         """Thresholds of input and output that do not depend on data; ``None`` where they do."""
         return (None, None)
 
-    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: March) -> bool:
+    def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
         """Whether ``consumer``, the only reader of the last node of ``chain``, joins the same quantised node."""
         return False
 

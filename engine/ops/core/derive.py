@@ -20,7 +20,7 @@ from engine.ops.core.fixed_point import (
 )
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 Float32 = NDArray[np.float32]
 Array = NDArray[Any]
@@ -207,7 +207,7 @@ def fold_input_scales(
     return folded, np.where(magnitudes == 0, thresholds, magnitudes).astype(np.float32), largest
 
 
-def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: March) -> dict[str, list[int]]:
+def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: Chip) -> dict[str, list[int]]:
     """``e_scale`` and ``e_shift`` of a fused sum (reference/arithmetic.md 2.5).
 
     Args:

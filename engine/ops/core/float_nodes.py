@@ -11,7 +11,7 @@ from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.ops.core.reasons import Code, Reason, because
 
 if TYPE_CHECKING:
-    from engine.march import March
+    from engine.chips import Chip
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ def is_constant(value: ir.Value) -> bool:
     return constant_of(before_calibration(value)) is not None
 
 
-def refused_broadcast(node: ir.Node, march: March) -> Reason | None:
+def refused_broadcast(node: ir.Node, march: Chip) -> Reason | None:
     """Why an element-wise operator on two tensors runs on the CPU; the lower rank of a constant is no reason."""
     a, b = (given(node, index) for index in (0, 1))
     constants = [is_constant(value) for value in (a, b)]
@@ -104,7 +104,7 @@ def refused_broadcast(node: ir.Node, march: March) -> Reason | None:
     return None
 
 
-def refused_constant(node: ir.Node, march: March) -> Reason | None:
+def refused_constant(node: ir.Node, march: Chip) -> Reason | None:
     """Why an element-wise operator with a constant runs on the CPU though its inputs are quantised.
 
     24 products and sums in ``detr``, ``vit_sep``, ``vit_timm``, ``fpn_retina_gn`` and ``swin`` on bernoulli2.
@@ -138,7 +138,7 @@ def _reduced_axes(node: ir.Node) -> list[int]:
     return [axis % rank for axis in (range(rank) if axes is None else axes)]
 
 
-def refused_reduction(node: ir.Node, march: March) -> Reason | None:
+def refused_reduction(node: ir.Node, march: Chip) -> Reason | None:
     """Why a reduction runs on the CPU."""
     axes = _reduced_axes(node)
     if len(axes) != 1:

@@ -80,7 +80,7 @@ def test_a_log_begins_anew_and_leaves_the_logger_as_it_was(tmp_path: Path) -> No
         with logged("c", tmp_path / "c.log") as logger:
             logger.info(text)
             logger.debug("never")
-            logging.getLogger("engine.march").info("of a room")
+            logging.getLogger("engine.chips").info("of a room")
     lines = (tmp_path / "c.log").read_text().splitlines()
     assert [line.split(" ", 2)[2] for line in lines] == ["INFO second", "INFO of a room"]
     assert (engine.level, list(engine.handlers)) == before

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.chips import load_chip
+from engine.chips.latency import load_latency
 from engine.compile.compiler import CompileOptions, check_options, compile_model, from_bytes, load_bin, memory_of
 from engine.compile.container import ContainerReader, Section, SectionKind, encode
 from engine.compile.partition import CPU_OPS, device_of, is_layout_change
 from engine.errors import ConfigError, ContainerError, ModelError, PtqlabError, UnsupportedError
 from engine.ir import load_model
-from engine.march import load_march
-from engine.march.latency import load_latency
 from engine.simulate import Session
 from engine.terms import CompileMode, Device, InputSource, OptimizeLevel
 from tests.golden_cases import BUNDLED, GoldenCase, conversion_cases
@@ -133,7 +133,7 @@ def test_weights_are_packed_to_the_march_blocks() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_subgraphs_are_connected_regions_of_bpu_nodes(case: GoldenCase) -> None:
-    march = load_march(march_of(case))
+    march = load_chip(march_of(case))
     compiled = compile_model(load_model(case.model), march_of(case))
     assert sum(len(segment.nodes) for segment in compiled.segments) == len(list(compiled.model.graph))
     for segment in compiled.segments:
@@ -148,7 +148,7 @@ def test_float_operators_of_the_horizon_domain_run_on_the_cpu() -> None:
     """``HzSwish`` that placement left on the CPU is a float operator, whatever its domain."""
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1, 2]))
     y = ir.Value(name="y", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1, 2]))
-    assert device_of(ir.Node("horizon", "HzSwish", [x], outputs=[y]), load_march("bayes-e")) is Device.CPU
+    assert device_of(ir.Node("horizon", "HzSwish", [x], outputs=[y]), load_chip("bayes-e")) is Device.CPU
 
 
 OPTIONS_THAT_DO_NOT_FIT: dict[str, tuple[CompileOptions, str, type[PtqlabError], str]] = {

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.chips.latency import Alignment, load_latency
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.layers import Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.compile.traffic import Traffic
-from engine.march.latency import Alignment, load_latency
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import alone
 

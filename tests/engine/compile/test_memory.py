@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.chips.latency import Strips
 from engine.compile.layers import Layer
 from engine.compile.memory import (
     Memory,
@@ -16,7 +17,6 @@ from engine.compile.memory import (
     strip_columns,
 )
 from engine.compile.sizes import activation_bytes
-from engine.march.latency import Strips
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import convolution as conv
 

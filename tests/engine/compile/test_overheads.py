@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from engine.chips.latency import Measured, Overhead, load_latency
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
 from engine.compile.overheads import amounts, overhead_us, small_table_elements, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
-from engine.march.latency import Measured, Overhead, load_latency
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import layer
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from engine.chips import load_chip
 from engine.compile.partition import device_of, is_border_copy, is_layout_change, partition
 from engine.errors import ModelError, UnsupportedError
-from engine.march import load_march
 from engine.terms import Device
 
-MARCH = load_march("bayes-e")
+MARCH = load_chip("bayes-e")
 
 
 def tensor(name: str, dtype: ir.DataType | None) -> ir.Value:
@@ -42,7 +42,7 @@ def test_unknown_operators_and_types_are_named() -> None:
 def test_transposes_of_bernoulli2_run_on_the_cpu() -> None:
     """Between a Slice and a Concat of ``swin_b``."""
     assert device_of(node("Transpose", ir.DataType.INT8), MARCH) is Device.BPU
-    assert device_of(node("Transpose", ir.DataType.INT8), load_march("bernoulli2")) is Device.CPU
+    assert device_of(node("Transpose", ir.DataType.INT8), load_chip("bernoulli2")) is Device.CPU
 
 
 def test_moved_int32_results_are_work_for_the_cpu() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.chips.latency import RowPadding, load_latency
 from engine.compile.sizes import activation_bytes, as_map, ddr_bytes, row_width
-from engine.march.latency import RowPadding, load_latency
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.chips import load_chip as load_chip
+from engine.chips.latency import load_latency
 from engine.compile import CompiledModel, compile_model
 from engine.compile.tiles import TiledRun, runs_of, tiled_model, tiles_of
 from engine.ir import load_model
-from engine.march import load_march as load_march
-from engine.march.latency import load_latency
 from engine.ops.core.rows import Rows, window_of
 from engine.place import NodeTypes, PlacementOptions
 from engine.place.options import INT16
@@ -60,7 +60,7 @@ def assert_same_bits(model: ir.Model, other: ir.Model, feed: dict[str, NDArray])
 def int16_requests(model: onnx.ModelProto, march: str, chosen: int) -> PlacementOptions:
     """Requests for int16 by nodes whose bit of ``chosen`` is set, on a march that has int16."""
     wide = NodeTypes(input_type=INT16, output_type=INT16)
-    nodes = model.graph.node if load_march(march).int16 else []
+    nodes = model.graph.node if load_chip(march).int16 else []
     return PlacementOptions(node_info={node.name: wide for i, node in enumerate(nodes) if chosen >> i & 1})
 
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
+from engine.chips.latency import load_latency
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.compile.traffic import Traffic, layer_traffic
-from engine.march.latency import load_latency
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import AMPLE, alone, convolution
 

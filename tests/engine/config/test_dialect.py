@@ -10,11 +10,12 @@ import onnx
 import pytest
 from onnx import helper
 
+from engine.chips import March
 from engine.config import load_config
 from engine.config.dialect import OPTIMIZE_LEVELS
 from engine.convert import convert
 from engine.errors import ConfigError
-from engine.terms import CalibrationType, DataType, Layout, March, NormType
+from engine.terms import CalibrationType, DataType, Layout, NormType
 from tests.engine.config.s100 import make_folder, written
 from tests.engine.frontend.networks import convolution
 
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_std_value_is_the_inverse_of_scale(folder: Path) -> None:
     config = load_config(written(folder))
     (spec,) = config.input_specs(["x"])
-    assert config.march is March.NASH_E
+    assert config.march is March("nash-e")
     assert spec.norm_type is NormType.MEAN_AND_SCALE
     assert spec.scale == pytest.approx((1 / 58.395, 1 / 57.12, 1 / 57.375), rel=1e-15)
     assert (spec.layout_train, spec.layout_rt) == (Layout.NCHW, None)

@@ -51,8 +51,8 @@ def test_a_folder_without_conversions(tmp_path: Path) -> None:
 
 @pytest.mark.reference
 def test_the_bundled_file_is_what_the_reference_covers(reference_dir: Path) -> None:
-    from engine.march.measured import load_measured
+    from engine.chips.coverage import load_measured
 
     found = measured(reference_dir)
     bundled = {march: {op: list(ranks) for op, ranks in ops.items()} for march, ops in load_measured().items()}
-    assert bundled == found, "ptqlab conformance coverage REFERENCE -o engine/march/measured.yaml"
+    assert bundled == found, "ptqlab conformance coverage REFERENCE -o engine/chips/coverage/measured.yaml"

@@ -8,10 +8,10 @@ import onnx_ir as ir
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
+from engine.chips import MEASURED_MARCHES
 from engine.config import parse_config
 from engine.conformance.departure import ComparedStage
 from engine.conformance.disagreements import Construct, Disagreement, as_markdown, known, settings_of
-from engine.march.rules import MARCHES
 from tests.configurations import FEATUREMAP
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "conformance.md"
@@ -65,7 +65,7 @@ def test_the_list_is_complete_and_names_what_exists() -> None:
     for item in known():
         assert item.cause
         assert item.effect
-        assert item.rests_on is None or set(item.rests_on.marches) <= set(MARCHES)
+        assert item.rests_on is None or set(item.rests_on.marches) <= set(MEASURED_MARCHES)
 
 
 def test_settings_of_a_configuration() -> None:

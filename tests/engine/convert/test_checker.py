@@ -11,9 +11,9 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
+from engine.chips import MEASURED_MARCHES
 from engine.compile import CompileOptions
 from engine.convert.checker import CHECK_FOLDER, Draft, _configuration, _drafted_input, check
-from engine.march import MARCHES
 from engine.terms import CalibrationType, InputType, Layout
 from tests.engine.frontend.networks import convolution, network, saved
 
@@ -102,7 +102,7 @@ ONCE_TRACEBACKS: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
 """Nodes that read ``x`` of 1 x 3 x 8 x 8, and constants."""
 
 
-@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize("march", MEASURED_MARCHES)
 @pytest.mark.parametrize("case", ONCE_TRACEBACKS)
 def test_what_once_ended_in_a_traceback(case: str, march: str, tmp_path: Path) -> None:
     nodes, constants = ONCE_TRACEBACKS[case]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import March
 from engine.compile import load_bin
 from engine.convert.converter import MODELS, Phase, Workspace, convert, log_ends, log_quirks, parameters_as_text
 from engine.convert.items import CALIBRATED, FOLDED, ORIGINAL
 from engine.errors import ConfigError
 from engine.ir import load_model, to_bytes
 from engine.parity import QUIRKS, record
-from engine.terms import March
 from tests.engine.calibrate.models import residual
 from tests.engine.convert.conftest import Converted
 from tests.engine.convert.work import configured
@@ -78,7 +78,7 @@ def test_parameters_as_text(tmp_path: Path) -> None:
 
 
 def test_models_are_saved_at_the_end_of_their_phase_unless_it_fails(tmp_path: Path) -> None:
-    work = Workspace(tmp_path, "net", saved=(CALIBRATED,), march=March.BAYES_E)
+    work = Workspace(tmp_path, "net", saved=(CALIBRATED,), march=March("bayes-e"))
     work.made(CALIBRATED, residual())
     with pytest.raises(ConfigError), work.phase(Phase.PREPARE, "fail"):
         raise ConfigError("no")
@@ -92,7 +92,7 @@ def test_models_are_saved_at_the_end_of_their_phase_unless_it_fails(tmp_path: Pa
 
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    work = Workspace(None, "net", saved=(CALIBRATED,), march=March.BAYES_E)
+    work = Workspace(None, "net", saved=(CALIBRATED,), march=March("bayes-e"))
     with work.phase(Phase.CALIBRATE, "calibrate"):
         work.made(CALIBRATED, residual())
         work.write(b"data", "bin", ".bin")

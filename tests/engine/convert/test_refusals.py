@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from engine.chips import load_chip
 from engine.convert.refusals import refuse_uncompilable
 from engine.errors import UnsupportedError
 from engine.ir import HORIZON_DOMAIN
-from engine.march import load_march
 
 
 def shuffled(channels: int) -> ir.Model:
@@ -20,11 +20,11 @@ def shuffled(channels: int) -> ir.Model:
 
 def test_channels_behind_a_depth_to_space_are_a_multiple_of_four_on_bernoulli2() -> None:
     with pytest.raises(UnsupportedError, match=r"output channel of shuffle .* must be a multiple of 4"):
-        refuse_uncompilable(shuffled(3), load_march("bernoulli2"))
+        refuse_uncompilable(shuffled(3), load_chip("bernoulli2"))
 
 
 @pytest.mark.parametrize(("channels", "march"), [(3, "bayes-e"), (8, "bernoulli2")])
 def test_others_are_compiled(channels: int, march: str) -> None:
     model = shuffled(channels)
-    refuse_uncompilable(model, load_march(march))
+    refuse_uncompilable(model, load_chip(march))
     assert model.graph[0].outputs[0].shape[-1] == channels

@@ -7,10 +7,10 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
+from engine.chips import March, load_chip
+from engine.chips.coverage import is_measured, load_measured
 from engine.convert import NodeRow
 from engine.convert.unmeasured import activation_rank, mark_unmeasured
-from engine.march.measured import is_measured, load_measured
-from engine.terms import March, measured_march
 
 
 def network(*nodes: onnx.NodeProto) -> ir.Model:
@@ -50,4 +50,4 @@ def test_rank_is_of_the_largest_activation() -> None:
 def test_what_every_network_has_is_measured(march: str) -> None:
     assert is_measured(march, "Conv", 4)
     assert not is_measured(march, "Conv", 6)
-    assert all(ranks == tuple(sorted(set(ranks))) for ranks in load_measured()[measured_march(march)].values())
+    assert all(ranks == tuple(sorted(set(ranks))) for ranks in load_measured()[load_chip(march).figures].values())

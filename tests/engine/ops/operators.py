@@ -11,8 +11,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from engine.chips import load_chip
 from engine.ir import HORIZON_DOMAIN, QMAX, Calibration, constant_of, to_bytes
-from engine.march import load_march
 from engine.ops.core.base import FloatRule, Quantized
 from engine.ops.core.bounds import Case, IntegerOperand
 from engine.ops.core.reasons import Code
@@ -80,7 +80,7 @@ def float_node(op_type: str, inputs: Sequence[ir.Value | None], *shapes: Sequenc
 
 def refused(rule: FloatRule, node: ir.Node, march: str = "bayes-e", *, late: bool = False) -> Code | None:
     """Why ``node`` runs on the CPU of ``march``; with ``late``, though its inputs are quantised."""
-    reason = (rule.late_refusal if late else rule.refusal)(node, load_march(march))
+    reason = (rule.late_refusal if late else rule.refusal)(node, load_chip(march))
     return None if reason is None else reason.code
 
 
@@ -116,7 +116,7 @@ class Recorder:
 
     def __init__(self, march: str = "bayes-e", **calibrations: Calibration) -> None:
         """Args: calibrations, by name of the tensor; results without one are tails."""
-        self.march = load_march(march)
+        self.march = load_chip(march)
         self.nodes: list[Lowered] = []
         self.constants: dict[str, Array] = {}
         self.forms: dict[str, Quantized] = {}

@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.chips import load_chip
 from engine.ir import MARK_ON
-from engine.march import load_march
 from engine.ops.add import AddRule, runs_as_convolution
 from engine.ops.core.reasons import Code
 from tests.engine.ops.operators import bound, evaluate, float_node, int8, lowered, refused, scaled, tensor
@@ -73,7 +73,7 @@ def test_rounding_down_widens_the_bound_by_half_a_unit() -> None:
 def test_maps_of_one_shape_are_added_by_a_convolution_on_bernoulli2() -> None:
     x = tensor("x", *MAP)
     twice, rest = float_node("Add", [x, x], MAP), [add(), add(MAP, (1, 4, 1, 1))]
-    marches = [load_march(name) for name in ("bernoulli2", "bayes-e")]
+    marches = [load_chip(name) for name in ("bernoulli2", "bayes-e")]
     found = [runs_as_convolution(node, march) for node, march in product([*rest, twice], marches)]
     assert found == [True, False, False, False, False, False]
     node = add()
@@ -84,7 +84,7 @@ def test_maps_of_one_shape_are_added_by_a_convolution_on_bernoulli2() -> None:
 def test_such_a_sum_takes_its_relu() -> None:
     node = add()
     relu = float_node("Relu", [node.outputs[0]], MAP)
-    b2, be = load_march("bernoulli2"), load_march("bayes-e")
+    b2, be = load_chip("bernoulli2"), load_chip("bayes-e")
     assert AddRule().absorbs([node], relu, b2)
     assert not AddRule().absorbs([node], relu, be)
     assert not AddRule().absorbs([node, relu], relu, b2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from engine.chips import load_chip
 from engine.errors import UnsupportedError
-from engine.march import load_march
 from engine.ops.comparison import CastRule, EqualRule, maximum_of
 from engine.ops.core.reasons import Code
 from tests.engine.ops.operators import Recorder, evaluate, float_node, int8, refused, scaled, tensor
@@ -57,8 +57,8 @@ def test_only_a_map_and_its_own_maximum_cast_to_float_are_compared() -> None:
 
 def test_the_cast_is_part_of_the_comparison() -> None:
     equal, cast = peaks()
-    assert EqualRule().absorbs([equal], cast, load_march("bayes-e"))
-    assert not EqualRule().absorbs([equal, cast], cast, load_march("bayes-e"))
+    assert EqualRule().absorbs([equal], cast, load_chip("bayes-e"))
+    assert not EqualRule().absorbs([equal, cast], cast, load_chip("bayes-e"))
     assert refused(CastRule(), cast) is None
     assert refused(CastRule(), peaks(of="other")[1]) is Code.NO_OPERATOR
     assert refused(CastRule(), float_node("Cast", [tensor("x", *MAP)], MAP)) is Code.NO_OPERATOR

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.conv import ConvRule, summed_operand
 from engine.ops.core.reasons import Code
 from tests.engine.ops.operators import (
@@ -130,7 +130,7 @@ def test_weights_are_constants_and_maps_have_two_sides() -> None:
 
 
 def test_a_sum_then_an_activation_join_it() -> None:
-    rule, march, head = ConvRule(), load_march("bayes-e"), conv()
+    rule, march, head = ConvRule(), load_chip("bayes-e"), conv()
     added = float_node("Add", [head.outputs[0], tensor("e", *MAP)], MAP)
     relu = float_node("Relu", [added.outputs[0]], MAP)
     assert rule.absorbs([head], added, march)

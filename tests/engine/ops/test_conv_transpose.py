@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.conv_transpose import ConvTransposeRule, per_input_channel, per_output_channel
 from engine.ops.core.reasons import Code
 from tests.engine.ops.operators import Recorder, constant, evaluate, float_node, int8, refused, scaled, tensor
@@ -82,7 +82,7 @@ def test_sizes_up_to_the_limits_of_the_march(
 
 
 def test_weights_are_constants_and_only_an_activation_joins() -> None:
-    x, rule, march = tensor("x", 1, 2, 4, 4), ConvTransposeRule(), load_march("bayes-e")
+    x, rule, march = tensor("x", 1, 2, 4, 4), ConvTransposeRule(), load_chip("bayes-e")
     assert refused(rule, float_node("ConvTranspose", [x, tensor("w", 2, 1, 2, 2)], (1,))) is Code.NOT_CONSTANT
     line = float_node("ConvTranspose", [tensor("x", 1, 2, 4), constant("w", np.ones((2, 1, 2)))], (1,))
     assert refused(rule, line) is Code.DECONVOLUTION_2D

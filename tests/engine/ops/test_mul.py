@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.core.reasons import Code
 from engine.ops.mul import MulRule
 from tests.engine.ops.operators import bound, constant, evaluate, float_node, int8, lowered, refused, scaled, tensor
@@ -44,7 +44,7 @@ def test_the_ratio_is_of_both_scales() -> None:
 def test_constants_are_multiplied_where_no_convolution_holds_them() -> None:
     node = float_node("Mul", [tensor("a", *MAP), constant("k", np.ones((8, 8), np.float32))], MAP)
     assert [refused(MulRule(), node, march) for march in ("bayes", "bernoulli2")] == [None, None]
-    late = [MulRule().late_refusal(node, load_march(march)) for march in ("bayes", "bernoulli2")]
+    late = [MulRule().late_refusal(node, load_chip(march)) for march in ("bayes", "bernoulli2")]
     assert [None if reason is None else reason.code for reason in late] == [None, Code.CONSTANT_NOT_FOLDED]
     assert MulRule().activations(node) == (0, 1)
 

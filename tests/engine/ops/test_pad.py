@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.chips import load_chip
 from engine.errors import UnsupportedError
-from engine.march import load_march
 from engine.ops.core.base import Quantized, Tie
 from engine.ops.core.reasons import Code
 from engine.ops.pad import PadRule, pad_value, pad_widths, zero_padding
@@ -64,7 +64,7 @@ def test_negative_widths_cut_off() -> None:
 @pytest.mark.parametrize(("mode", "code"), [("constant", None), ("edge", None), ("reflect", Code.PAD_MODE)])
 def test_what_reflects_is_refused_late(mode: str, code: Code | None) -> None:
     node = float_node("Pad", [tensor("x", *MAP)], MAP, pads=[0, 0, 1, 1, 0, 0, 1, 1], mode=mode)
-    reason = PadRule().late_refusal(node, load_march("bayes-e"))
+    reason = PadRule().late_refusal(node, load_chip("bayes-e"))
     assert (None if reason is None else reason.code) is code
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code
 from engine.ops.resize_upsample import ResizeRule, is_nearest, refused_factors
@@ -36,12 +36,12 @@ def test_rows_and_columns_are_repeated() -> None:
 )
 def test_whole_factors_of_the_march(march: str, height: int, width: int, code: Code | None) -> None:
     assert refused(ResizeRule(), resize(height, width), march) is code
-    reason = refused_factors((8, 8), (height, width), load_march(march))
+    reason = refused_factors((8, 8), (height, width), load_chip(march))
     assert (None if reason is None else reason.code) is code
 
 
 def test_a_part_of_a_factor_is_none() -> None:
-    reason = refused_factors((8, 8), (12, 16), load_march("bayes-e"))
+    reason = refused_factors((8, 8), (12, 16), load_chip("bayes-e"))
     assert reason is not None
     assert (reason.code, reason.params) == (Code.NEAREST_SCALES, {"allowed": "[1, 2, 4, 8, 16, 32]"})
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.core.reasons import Code
 from engine.ops.roi_resize import (
     coordinate_mode,
@@ -75,11 +75,11 @@ def test_coordinates_of_old_operator_sets_are_asymmetric() -> None:
 )
 def test_coordinates_by_their_name(mode: str, align: str) -> None:
     node = resize(15, 1, coordinate_transformation_mode=mode)
-    found = linear_attributes(node, load_march("bayes-e"))
+    found = linear_attributes(node, load_chip("bayes-e"))
     assert (found["align_mode"], found["sizes"], found["step_decimal_bit"]) == (align, [15, 1], 16)
     assert found.get("step") == ([(7 << 16) // 14, 7 << 16] if align == "given_step" else None)
     assert found["is_interpolate_twice"] == 0
-    old = linear_attributes(node, load_march("bernoulli2"))
+    old = linear_attributes(node, load_chip("bernoulli2"))
     assert (old["step_decimal_bit"], old["is_interpolate_twice"]) == (8, 1)
     assert refused_coordinates(node) is None
 
@@ -95,5 +95,5 @@ def test_coordinates_by_their_name(mode: str, align: str) -> None:
     ],
 )
 def test_factors_up_to_64_either_way(node: ir.Node, code: Code | None) -> None:
-    reason = refused_linear(node, load_march("bayes-e"))
+    reason = refused_linear(node, load_chip("bayes-e"))
     assert (None if reason is None else reason.code) is code

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 from onnx_ir.passes import PassBase
 
+from engine.chips import MEASURED_MARCHES, load_chip
 from engine.errors import OptimizeError
 from engine.ir import HORIZON_DOMAIN
-from engine.march import MARCHES, load_march
 from engine.optimize import pipeline
 from engine.optimize.base import NodePass, bypass, graph_of, make_node, substitute
 from engine.optimize.checked import CheckedPasses
@@ -174,15 +174,15 @@ def test_a_graph_without_names_is_refused(name: str, message: str) -> None:
         CheckedPasses(model)
 
 
-@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize("march", MEASURED_MARCHES)
 def test_every_pass_states_a_condition(march: str) -> None:
     """What it requires, and what it ensures of its result unless it is one step of several in a row."""
-    for each in pipeline(load_march(march)):
+    for each in pipeline(load_chip(march)):
         states = [type(each).requires, type(each).ensures] != [PassBase.requires, PassBase.ensures]
         assert states, f"{type(each).__name__} requires and ensures nothing"
     silent = {
         type(each).__name__
-        for each in pipeline(load_march(march))
+        for each in pipeline(load_chip(march))
         if isinstance(each, NodePass) and type(each).remains is NodePass.remains
     }
     assert silent == STEPS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.optimize.dense import (
     LARGEST_COVERED_MAP,
     FoldAffineIntoProduct,
@@ -187,7 +187,7 @@ class TestDense:
         assert census(after) == {"MatMul": 1}
 
 
-RULES = load_march("bayes-e").graph
+RULES = load_chip("bayes-e").graph
 
 
 @pytest.mark.parametrize(("side", "covered"), [(LARGEST_COVERED_MAP, True), (LARGEST_COVERED_MAP + 1, False)])
@@ -235,7 +235,7 @@ def test_the_product_that_a_node_is(proto: Any, constants: dict[str, Any], weigh
 
 @pytest.mark.parametrize(("march", "expected"), [("bernoulli2", False), ("bayes-e", True)])
 def test_rows_are_pixels_where_the_march_transposes(march: str, expected: bool) -> None:
-    rules = load_march(march).graph
+    rules = load_chip(march).graph
     assert rules.dense_transposes is expected
     before = build([node("Gemm", "x w", name="g", transB=1)], {"x": (5, 2)}, ["y"], {"w": normal(3, 2)})
     _, after = applied(GemmToConv(rules), before)

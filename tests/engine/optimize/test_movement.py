@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.march import MARCHES, load_march
+from engine.chips import MEASURED_MARCHES, load_chip
 from engine.optimize.movement import KeepReducedAxis
 from engine.optimize.recurrent import MAX_STEPS
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
@@ -79,7 +79,7 @@ class TestDecomposition:
         assert census(optimized(before)) == {"Reshape": 2, "Conv": 1}
 
     @pytest.mark.parametrize("opset", [11, 14])
-    @pytest.mark.parametrize("march", MARCHES)
+    @pytest.mark.parametrize("march", MEASURED_MARCHES)
     def test_lstm_is_unrolled(self, march: str, opset: int) -> None:
         after = census(optimized(self.lstm(3, opset=opset), march))
         assert "LSTM" not in after
@@ -131,7 +131,7 @@ def test_which_axes_are_kept_and_under_which_names(
 ) -> None:
     nodes = [proto, *([node("Cast", "a", to=1)] if proto.op_type == "ArgMax" else [])]
     constants = {"i": np.int64(2)} if proto.op_type == "Gather" else {}
-    modified, after = applied(KeepReducedAxis(load_march(march).graph), build(nodes, {"x": shape}, ["y"], constants))
+    modified, after = applied(KeepReducedAxis(load_chip(march).graph), build(nodes, {"x": shape}, ["y"], constants))
     assert modified == (names is not None)
     if names is not None:
         kept, reshape = list(after.graph)[:2]
@@ -141,7 +141,7 @@ def test_which_axes_are_kept_and_under_which_names(
 
 def test_an_index_of_one_dimension_drops_no_axis() -> None:
     before = build([node("Gather", "x i", axis=1)], {"x": (1, 4, 5)}, ["y"], {"i": np.asarray([2])})
-    assert not applied(KeepReducedAxis(load_march("bayes-e").graph), before)[0]
+    assert not applied(KeepReducedAxis(load_chip("bayes-e").graph), before)[0]
 
 
 @pytest.mark.parametrize(

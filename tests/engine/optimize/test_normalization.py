@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from tests.engine.optimize.equivalence import applied, build, operators
 from tests.engine.optimize.networks import node, normal
@@ -66,7 +66,7 @@ def test_a_norm_over_one_axis_is_a_sum(kind: str, chain: list[str], opset: int) 
     written = node(kind, "x a" if by_input else "x", name="n", keepdims=0, **({} if by_input else {"axes": [-1]}))
     constants = {"a": np.array([-1])} if by_input else {}
     before = build([written], {"x": (2, 4, 5)}, ["y"], constants, opset)
-    modified, after = applied(DecomposeNorm(load_march("bayes-e").graph), before)
+    modified, after = applied(DecomposeNorm(load_chip("bayes-e").graph), before)
     assert (modified, operators(after)) == (True, chain)
     assert {item.name for item in after.graph} == {f"n_{name.removeprefix('Reduce').lower()}" for name in chain}
     assert ("axes" in after.graph[1].attributes) == (opset < 13)
@@ -76,4 +76,4 @@ def test_a_norm_over_one_axis_is_a_sum(kind: str, chain: list[str], opset: int) 
 def test_norms_over_several_axes_and_of_bernoulli2_stay(march: str, axes: list[int] | None) -> None:
     written = node("ReduceL2", "x", **({} if axes is None else {"axes": axes}))
     before = build([written], {"x": (2, 4, 5)}, ["y"], {}, 11)
-    assert not applied(DecomposeNorm(load_march(march).graph), before)[0]
+    assert not applied(DecomposeNorm(load_chip(march).graph), before)[0]

@@ -8,9 +8,9 @@ import onnx_ir as ir
 import pytest
 
 from engine import optimize as package
+from engine.chips import load_chip
 from engine.errors import ConfigError, OptimizeError
 from engine.ir import load_model, save_model, to_bytes
-from engine.march import load_march
 from engine.optimize import Pipeline, optimize, pipeline
 from tests.engine.optimize.equivalence import assert_equivalent, build, census, optimized
 from tests.engine.optimize.networks import MAP, conv_then, node, normal
@@ -35,7 +35,7 @@ def names(passes: tuple[ir.passes.PassBase, ...]) -> list[str]:
 
 
 def test_passes_in_their_order() -> None:
-    found = pipeline(load_march("bayes-e"))
+    found = pipeline(load_chip("bayes-e"))
     assert names(found.opening) == ["ConvertOpset9"]
     assert names(found.settled) == ["GemmToConv", "FoldAffineIntoNext", "AffineToDepthwise"]
     assert names(found.closing) == ["SplitWideConv", "OwnWeights", "ConstantOutputs", "RemoveUnusedNodes"]

@@ -5,18 +5,13 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.optimize.wide import SplitWideConv
 from tests.engine.optimize.equivalence import applied, build, operators
 from tests.engine.optimize.networks import node, normal
 
-MARCH = load_march("bernoulli2")
-SMALL = MARCH.model_copy(
-    update={
-        "graph": MARCH.graph.model_copy(update={"conv_1x1_part": 4}),
-        "limits": MARCH.limits.model_copy(update={"conv_1x1_channels": 12}),
-    }
-)
+MARCH = load_chip("bernoulli2")
+SMALL = MARCH.derive("small", graph={"conv_1x1_part": 4}, limits={"conv_1x1_channels": 12})
 """A march of which a convolution takes four channels, and twelve in parts."""
 
 
@@ -56,7 +51,7 @@ def test_other_convolutions_stay(model: ir.Model) -> None:
 
 
 def test_marches_without_parts_split_nothing() -> None:
-    whole = SMALL.model_copy(update={"graph": SMALL.graph.model_copy(update={"conv_1x1_part": None})})
+    whole = SMALL.derive("whole", graph={"conv_1x1_part": None})
     assert not applied(SplitWideConv(whole), wide(8))[0]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import MEASURED_MARCHES
 from engine.frontend.onnx import load_onnx
-from engine.march import MARCHES
 from tests.engine.optimize.equivalence import census, optimized
 
 ZOO = Path(__file__).resolve().parents[3] / "suites" / "zoo"
@@ -16,7 +16,7 @@ TAKEN = {"BatchNormalization", "Identity", "Constant", "Dropout", "Gemm", "Flatt
 """Operators that no network of the zoo may keep."""
 
 
-@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize("march", MEASURED_MARCHES)
 @pytest.mark.parametrize("path", sorted(ZOO.glob("*.onnx")), ids=lambda path: path.stem)
 def test_bundled_networks(path: Path, march: str) -> None:
     after = optimized(load_onnx(path), march)

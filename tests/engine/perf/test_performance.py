@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.chips.latency import load_latency, marches
 from engine.compile import CompileOptions, compile_model
 from engine.compile.compiler import memory_of
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.ir import load_model
-from engine.march.latency import load_latency, marches
 from engine.perf.performance import Performance, estimate, estimate_subgraph, frames_per_run
 from engine.terms import OptimizeLevel
 from research.cases import cases_of, counted, ddr_errors, errors_of, networks_of

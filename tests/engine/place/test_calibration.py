@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
+from engine.chips import load_chip
 from engine.graph.scales import scale_source
-from engine.march import load_march
 from engine.place import PlacementOptions, place
 from engine.place.calibration import insert_calibration
 from tests.engine.place.networks import calibrated, marks, network, one, qtype
@@ -189,5 +189,5 @@ def test_weights_are_int8_along_their_output_channels() -> None:
 def test_calibrations_are_inserted_once() -> None:
     placed = place(network([one("Sigmoid", "c0")]), "bayes-e").model
     before = [node.name for node in placed.graph]
-    insert_calibration(placed, load_march("bayes-e"), {}, None)
+    insert_calibration(placed, load_chip("bayes-e"), {}, None)
     assert [node.name for node in placed.graph] == before

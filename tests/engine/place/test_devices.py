@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.calibrate import apply_thresholds
+from engine.chips import MEASURED_MARCHES, load_chip
 from engine.facts.devices import refused_late
 from engine.ir import MARK_ON
-from engine.march import MARCHES, load_march
 from engine.ops.core.reasons import Code
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
@@ -28,7 +28,7 @@ def test_what_joins_outputs_of_a_split_stays_behind_the_last_convolution() -> No
     assert {marks(placement, name)[0] for name in ("Split", "Middle")} == {"BPU"}
 
 
-@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize("march", MEASURED_MARCHES)
 def test_tensors_without_dimensions_stay_on_the_cpu(march: str) -> None:
     """``DynamicQuantizeLinear``, written out by its definition, has such nodes."""
     mean = helper.make_node("ReduceMean", ["c0"], ["s"], name="Mean", keepdims=0)
@@ -239,14 +239,14 @@ def lone(op_type: str, shape: tuple[int, ...] = SHAPE, dtype: ir.DataType = ir.D
     ],
 )
 def test_a_node_by_itself(node: ir.Node, march: str, options: PlacementOptions, code: Code | None) -> None:
-    reason = reason_for_cpu(node, load_march(march), options, on_request=False)
+    reason = reason_for_cpu(node, load_chip(march), options, on_request=False)
     assert (None if reason is None else reason.code) is code
 
 
 def test_softmax_runs_on_the_bpu_where_it_is_asked_for() -> None:
     x, y = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 4))) for name in "xy")
     node = ir.node("Softmax", [x], {"axis": 1}, outputs=[y], name="n")
-    reasons = [reason_for_cpu(node, load_march("bayes"), PlacementOptions(), asked) for asked in (False, True)]
+    reasons = [reason_for_cpu(node, load_chip("bayes"), PlacementOptions(), asked) for asked in (False, True)]
     assert [None if reason is None else reason.code for reason in reasons] == [Code.ON_REQUEST, None]
 
 
@@ -254,13 +254,13 @@ def test_a_softmax_that_would_be_refused_is_not_advised_to_be_asked_for() -> Non
     """run_on_bpu was the advice for a Softmax over the channels, which is refused then."""
     x, y = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape((1, 4, 8, 8))) for name in "xy")
     node = ir.node("Softmax", [x], {"axis": 1}, outputs=[y], name="n")
-    reasons = [reason_for_cpu(node, load_march("bayes"), PlacementOptions(), asked) for asked in (False, True)]
+    reasons = [reason_for_cpu(node, load_chip("bayes"), PlacementOptions(), asked) for asked in (False, True)]
     assert [None if reason is None else reason.code for reason in reasons] == [Code.LAST_AXIS, Code.LAST_AXIS]
 
 
 def test_what_is_refused_late_carries_that_reason() -> None:
     """``Reshape`` on bernoulli2: its input is quantised all the same; one that was asked onto the CPU is not late."""
-    march = load_march("bernoulli2")
+    march = load_chip("bernoulli2")
     model = network([one("Reshape", "c0", "shape")], constants={"shape": np.array(SHAPE)})
     assert mark_placement(model, march) == []
     (node,) = (node for node in model.graph if node.name == "Middle")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.march import load_march as load_march
+from engine.chips import load_chip as load_chip
 from engine.place import NodeTypes, PlacementOptions
 from engine.place.placement import place
 from tests.engine.place.networks import calibrated, network, one, qtype

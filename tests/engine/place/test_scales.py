@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import calibration_tensors
+from engine.chips import load_chip
 from engine.graph.scales import scale_source
 from engine.ir import calibration_nodes
-from engine.march import load_march
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.place.scales import mark_scales
 from engine.rulebook.scale import SOFTMAX_MARGIN
@@ -173,7 +173,7 @@ def test_sigmoid_has_fixed_thresholds() -> None:
 def test_marks_are_set_anew_the_same() -> None:
     placed = place(network([one("Sigmoid", "c0")]), "bayes-e", PlacementOptions()).model
     before = {node.name: dict(node.metadata_props) for node in calibration_nodes(placed)}
-    mark_scales(placed, load_march("bayes-e"))
+    mark_scales(placed, load_chip("bayes-e"))
     assert {node.name: dict(node.metadata_props) for node in calibration_nodes(placed)} == before
 
 

@@ -9,8 +9,8 @@ from onnx import helper
 
 from engine.calibrate import apply_thresholds
 from engine.calibrate.forward.compare import compare
+from engine.chips import load_chip
 from engine.ir import calibration_of, constant_of
-from engine.march import load_march
 from engine.place import place
 from engine.place.sums import sums_as_convolutions
 from engine.quantize import quantize
@@ -34,7 +34,7 @@ def calibrated(model: ir.Model, march: str) -> ir.Model:
 
 def test_a_sum_reads_its_first_map_through_a_convolution_of_weight_one() -> None:
     model = calibrated(block(), "bernoulli2")
-    sums_as_convolutions(model, load_march("bernoulli2"))
+    sums_as_convolutions(model, load_chip("bernoulli2"))
     node = next(node for node in model.graph if node.name == CONVOLUTION)
     (reader,) = node.outputs[0].consumers()
     assert (reader.name, [value.name for value in reader.inputs if value]) == ("Sum", [CONVOLUTION, "r1_calibrated"])
@@ -49,7 +49,7 @@ def test_a_sum_reads_its_first_map_through_a_convolution_of_weight_one() -> None
     assert bias.tolist() == [0.0] * 4
     assert (weight.thresholds.tolist(), weight.scales.tolist()) == ([1.0] * 4, [float(np.float32(1 / 127))] * 4)
     before = [each.name for each in model.graph]
-    sums_as_convolutions(model, load_march("bernoulli2"))
+    sums_as_convolutions(model, load_chip("bernoulli2"))
     assert [each.name for each in model.graph] == before
 
 
@@ -63,7 +63,7 @@ def test_a_sum_reads_its_first_map_through_a_convolution_of_weight_one() -> None
 def test_other_sums_stay_as_they_are(march: str, second: str) -> None:
     model = calibrated(block(second), march)
     before = [node.name for node in model.graph]
-    sums_as_convolutions(model, load_march(march))
+    sums_as_convolutions(model, load_chip(march))
     assert [node.name for node in model.graph] == before
 
 
@@ -90,7 +90,7 @@ def test_its_similarity_is_that_of_what_it_reads() -> None:
     model = calibrated(optimized, "bernoulli2")
     without = compare(optimized, model, {"x": X})
     assert CONVOLUTION not in without.nodes
-    sums_as_convolutions(model, load_march("bernoulli2"))
+    sums_as_convolutions(model, load_chip("bernoulli2"))
     found = compare(optimized, model, {"x": X})
     assert found.nodes[CONVOLUTION] == pytest.approx(without.nodes["Relu_0"], abs=1e-7)
     assert found.nodes["Sum"] == without.nodes["Sum"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from engine.chips import MEASURED_MARCHES, ChipFamily, Limits, load_chip
 from engine.convert.refusals import NOT_IN_RUNTIME
 from engine.frontend.caffe import CONVERTERS
-from engine.march import MARCHES, Limits, load_march
 from engine.ops.core.base import FloatRule
 from engine.ops.registry import RULE_BY_TYPE
 from engine.rulebook.device import LACKING, LATE
-from engine.terms import March
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "support.md"
 HEAD = """# Operators and limits per march
@@ -33,8 +33,8 @@ reads the result. int16: the sides that may be int16 (not on bernoulli2).
 
 
 def places(name: str, rule: FloatRule) -> Iterator[str]:
-    for march in map(load_march, MARCHES):
-        if march.name == March.BERNOULLI2 and name in (*LACKING, *LATE):
+    for march in map(load_chip, MEASURED_MARCHES):
+        if march.family is ChipFamily.BERNOULLI and name in (*LACKING, *LATE):
             yield "CPU"
         else:
             yield "on request" if rule.on_request else "BPU, passive" if rule.passive else "BPU"
@@ -59,8 +59,8 @@ def shown(value: Any) -> str:
 
 
 def page() -> str:
-    columns = " | ".join(MARCHES)
-    lines = [HEAD, f"| operator | {columns} | int16 |", f"|---|{'---|' * len(MARCHES)}---|"]
+    columns = " | ".join(MEASURED_MARCHES)
+    lines = [HEAD, f"| operator | {columns} | int16 |", f"|---|{'---|' * len(MEASURED_MARCHES)}---|"]
     for name, rule in sorted(RULE_BY_TYPE.items()):
         lines.append(f"| {name} | {' | '.join(places(name, rule))} | {int16(rule)} |")
     lines += [
@@ -74,9 +74,9 @@ def page() -> str:
         "A node beyond a limit runs on the CPU, and its reason says so.",
         "",
         f"| limit | {columns} |",
-        f"|---|{'---|' * len(MARCHES)}",
+        f"|---|{'---|' * len(MEASURED_MARCHES)}",
     ]
-    marches = [load_march(name) for name in MARCHES]
+    marches = [load_chip(name) for name in MEASURED_MARCHES]
     for name, meaning in meanings().items():
         values = " | ".join(shown(getattr(march.limits, name)) for march in marches)
         lines.append(f"| {meaning} | {values} |")
@@ -90,7 +90,7 @@ def test_the_page_is_what_the_rules_say() -> None:
 
 
 def test_every_limit_is_described() -> None:
-    assert set(meanings()) == set(Limits.model_fields)
+    assert set(meanings()) == {field.name for field in fields(Limits)}
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from engine.calibrate import apply_thresholds
+from engine.chips import load_chip
 from engine.errors import ConfigError
-from engine.march import load_march
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.place.devices import mark_placement
 from engine.place.widths import check_types, tensor_types
@@ -116,15 +116,15 @@ def test_transposed_convolution_that_is_asked_for_int16_has_none() -> None:
 )
 def test_a_march_without_int16_refuses_every_way_to_ask_for_it(types: NodeTypes) -> None:
     for options in (PlacementOptions(node_info={"n": types}), PlacementOptions(output_type="int16")):
-        check_types(load_march("bayes"), options)
+        check_types(load_chip("bayes"), options)
         with pytest.raises(ConfigError, match="Unsupported datatype settings for march bernoulli/bernoulli2: int16"):
-            check_types(load_march("bernoulli2"), options)
-    check_types(load_march("bernoulli2"), PlacementOptions(output_type="int8"))
+            check_types(load_chip("bernoulli2"), options)
+    check_types(load_chip("bernoulli2"), PlacementOptions(output_type="int8"))
 
 
 def widths(middle: list[object], options: PlacementOptions, tail: bool = True) -> tuple[dict[str, str], list[str]]:
     """Types of tensors that are not left to the default, and the reasons of requests that were not granted."""
-    model, march = network(middle, tail=tail), load_march("bayes-e")  # type: ignore[arg-type]  # nodes
+    model, march = network(middle, tail=tail), load_chip("bayes-e")  # type: ignore[arg-type]  # nodes
     mark_placement(model, march, options)
     found, refusals = tensor_types(model, march, options)
     return {str(value.name): kind for value, kind in found.items()}, [refusal.reason for refusal in refusals]

@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.chips import load_chip
 from engine.config import InputSpec
 from engine.frontend import preprocess
-from engine.march import load_march
 from engine.quantize.inputs import data_format, pixel_input
 from tests.engine.quantize.quantized import quantized, types
 
@@ -46,7 +46,7 @@ def test_layout_of_pixels(
     shape = (1, channels, 8, 6) if layout == "NCHW" else (1, 8, 6, channels)
     source = preprocess.insert(image_network(shape), [InputSpec(name="x", layout_train=layout, **types)])
     assert data_format(list(source.graph)) == layout
-    found = pixel_input(source.graph.inputs[0], source, load_march(march))
+    found = pixel_input(source.graph.inputs[0], source, load_chip(march))
     assert found is not None
     assert (found.layout, found.value.shape) == (expected[0], ir.Shape(expected[1]))
     assert (found.value.name, found.value.dtype) == ("x", ir.DataType.INT8)
@@ -54,7 +54,7 @@ def test_layout_of_pixels(
 
 def test_what_no_preprocessing_reads_are_no_pixels() -> None:
     source = image_network((1, 3, 8, 8))
-    assert pixel_input(source.graph.inputs[0], source, load_march("bernoulli2")) is None
+    assert pixel_input(source.graph.inputs[0], source, load_chip("bernoulli2")) is None
 
 
 def image_network(shape: tuple[int, ...]) -> ir.Model:

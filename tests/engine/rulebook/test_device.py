@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from onnx import helper
 
-from engine.march import load_march
+from engine.chips import ChipFamily, load_chip
 from engine.ops.core.reasons import Code, sentence
 from engine.rulebook.device import OPERATORS, STEPS, DeviceSite, On
-from engine.terms import March
 from tests.engine.place.networks import network, one
 
 
@@ -26,8 +25,8 @@ from tests.engine.place.networks import network, one
 )
 def test_an_operator_alone(march: str, op_type: str, rule: str, on: On) -> None:
     (node,) = (node for node in network([one(op_type, "c0")]).graph if node.name == "Middle")
-    site = DeviceSite(node, load_march(march))
-    found = OPERATORS.decide(site, March(march))
+    site = DeviceSite(node, load_chip(march))
+    found = OPERATORS.decide(site, load_chip(march).family)
     assert found is not None
     assert (found.id, found.then.on) == (rule, on)
     assert (found.then.reason(site) is None) is (on is On.BPU)
@@ -36,8 +35,8 @@ def test_an_operator_alone(march: str, op_type: str, rule: str, on: On) -> None:
 def test_a_reason_has_the_parameters_of_its_sentence() -> None:
     middle = [helper.make_node("ReduceMean", ["c0"], ["r"], name="Mean", axes=[1]), one("Sub", "c0", "r")]
     (node,) = (node for node in network(middle).graph if node.name == "Mean")
-    site = DeviceSite(node, load_march("bernoulli2"))
-    found = OPERATORS.decide(site, March.BERNOULLI2)
+    site = DeviceSite(node, load_chip("bernoulli2"))
+    found = OPERATORS.decide(site, ChipFamily.BERNOULLI)
     assert found is not None
     assert found.id == "device.mean-of-normalisation"
     reason = found.then.reason(site)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from onnx import helper
 
-from engine.march import load_march
+from engine.chips import ChipFamily, load_chip
 from engine.place.devices import mark_placement
 from engine.rulebook.scale import STEPS, ScaleSite
 from engine.rulebook.solve import FixedThreshold, How, ScaleOf
-from engine.terms import March
 from tests.engine.place.networks import network, one
 
 
@@ -19,10 +18,10 @@ def demands(op_type: str, *inputs: str, **attributes: object) -> dict[str, list[
     if "c1" in inputs:
         middle.insert(0, helper.make_node("Neg", ["c0"], ["c1"], name="Other"))
     model = network(middle)
-    mark_placement(model, load_march("bayes-e"))
+    mark_placement(model, load_chip("bayes-e"))
     (node,) = (node for node in model.graph if node.name == "Middle")
     site = ScaleSite(node)
-    rules = [step.table.decide(site, March.BAYES_E) for step in STEPS]
+    rules = [step.table.decide(site, ChipFamily.BAYES) for step in STEPS]
     return {rule.id: list(rule.then(site)) for rule in rules if rule is not None and rule.id != "scale.fixed"}
 
 

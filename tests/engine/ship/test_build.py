@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import March
 from engine.errors import ConfigError, ToolchainError
 from engine.ship import verify, write
 from engine.ship.build import LOG, run_toolchain
-from engine.terms import March
 from engine.toolchain.command import Command
 from engine.toolchain.tool import Toolchain
 from tests import toolchains
@@ -91,7 +91,7 @@ def test_our_own_command_builds_what_we_shipped(folder: Path, monkeypatch: pytes
 def test_s100_has_a_file_for_the_board_and_nothing_to_compare(shipped: Shipped, tmp_path: Path) -> None:
     """As far as the documents describe ``hb_compile``: never run against the real one."""
     config = shipped.shipment.config
-    parameters = config.model_parameters.model_copy(update={"march": March.NASH_E})
+    parameters = config.model_parameters.model_copy(update={"march": March("nash-e")})
     s100 = replace(shipped.shipment, config=config.model_copy(update={"model_parameters": parameters}))
     record = write(s100, tmp_path / "ship")
     assert "nothing measured" in record.unmeasured

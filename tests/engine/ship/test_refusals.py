@@ -7,12 +7,12 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
+from engine.chips import March
 from engine.errors import ShipError
 from engine.ir import calibration_nodes, constant_of
 from engine.ops.foreign.custom import CUSTOM_DOMAIN
 from engine.ship.refusals import refuse, unmeasured
 from engine.ship.shipment import Shipment
-from engine.terms import March
 from tests.engine.ship.conftest import Shipped
 
 
@@ -48,7 +48,7 @@ def test_later_marches_take_what_a_pair_can_say(shipped: Shipped, attributes: di
     shipment = changed(shipped.shipment, **attributes)
     refuse(shipment)
     with pytest.raises(ShipError, match=message) as error:
-        refuse(of_march(shipment, March.NASH_E))
+        refuse(of_march(shipment, March("nash-e")))
     assert error.value.remedy.startswith("convert without")
     assert str(error.value) == f"{error.value.reason}; {error.value.remedy}"
 
@@ -77,4 +77,4 @@ def test_an_operator_of_ones_own_is_refused(shipped: Shipped) -> None:
 
 
 def test_later_marches_are_told_unmeasured(shipped: Shipped) -> None:
-    assert "nothing measured" in unmeasured(of_march(shipped.shipment, March.NASH_E))
+    assert "nothing measured" in unmeasured(of_march(shipped.shipment, March("nash-e")))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import March
 from engine.errors import ConfigError
-from engine.terms import March
 from engine.toolchain.command import CUT_OFF, Command
 from engine.toolchain.tool import VARIABLE, Toolchain, find_toolchain
 
@@ -42,7 +42,7 @@ def test_what_it_writes_is_found_and_its_progress_told(tmp_path: Path) -> None:
 
 
 def test_the_command_line_of_s100(tmp_path: Path) -> None:
-    done = toolchain(WRITES).convert(tmp_path / "net.yaml", tmp_path / "out", march=March.NASH_E)
+    done = toolchain(WRITES).convert(tmp_path / "net.yaml", tmp_path / "out", march=March("nash-e"))
     assert "arguments ['--config'" in done.text
 
 

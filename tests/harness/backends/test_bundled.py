@@ -11,7 +11,8 @@ import pytest
 
 from engine.calibrate import ArrayData, Statistics
 from engine.calibrate.methods.sensitivity import sensitivities
-from engine.terms import Compatibility, March
+from engine.chips import March
+from engine.terms import Compatibility
 from harness.backends.bundled import Network
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, StageClock
@@ -52,7 +53,7 @@ def network(folder: Path, model: str = "mnist_resnet8", calibration_samples: int
     card = load_card(model)  # mnist_resnet8 calibrates in groups; mnist_lenet does not
     spec = TrialSpec(
         model=card.name,
-        march=March.BAYES_E,
+        march=March("bayes-e"),
         settings=SETTINGS[0],
         calibration_samples=calibration_samples,
         evaluation_samples=1,

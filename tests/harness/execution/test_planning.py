@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import March
 from engine.errors import MissingError, ModelError
-from engine.terms import March
 from harness.execution.planning import resolve
 from harness.strict_yaml import parse
 from harness.suites.settings import Settings
@@ -19,7 +19,7 @@ from harness.zoo.cards import load_card
 from tests.harness import fakes
 
 SUITE = parse({"name": "mine", "version": 1, "models": "mnist_lenet", "sweep": {}}, Suite, "x.yaml")
-POINT = Point(model="mnist_lenet", march=March.BAYES_E, settings=Settings())
+POINT = Point(model="mnist_lenet", march=March("bayes-e"), settings=Settings())
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.chips import March
 from engine.errors import ConfigError
-from engine.terms import InputType, March
+from engine.terms import InputType
 from harness.flow.sample_folder import Sample, write_sample
 from tests.harness.flow.sample import make_sample
 
@@ -24,7 +25,7 @@ def run(script: Path, *arguments: str) -> str:
     return finished.stdout
 
 
-@pytest.mark.parametrize("march", [March.BAYES_E, pytest.param(March.NASH_E, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("march", [March("bayes-e"), pytest.param(March("nash-e"), marks=pytest.mark.nightly)])
 def test_the_scripts_run_one_after_the_other(tmp_path: Path, march: March) -> None:
     make_sample(tmp_path)
     sample = Sample(
@@ -58,7 +59,7 @@ def test_the_scripts_run_one_after_the_other(tmp_path: Path, march: March) -> No
 def test_calibration_takes_the_images_that_there_are(tmp_path: Path) -> None:
     make_sample(tmp_path)
     found = len(list((tmp_path / "images").rglob("*.png")))
-    sample = Sample(tmp_path / "net.onnx", tmp_path / "images", None, March.BAYES_E, InputType.RGB)
+    sample = Sample(tmp_path / "net.onnx", tmp_path / "images", None, March("bayes-e"), InputType.RGB)
     write_sample(sample, tmp_path / "all")
     assert f" -n {found} " in (tmp_path / "all/02_preprocess.sh").read_text()
     with pytest.raises(ConfigError, match=f"-n {found + 1}: .*images holds {found} images"):
@@ -68,7 +69,7 @@ def test_calibration_takes_the_images_that_there_are(tmp_path: Path) -> None:
 
 def test_a_folder_in_use_and_a_network_without_an_image_are_refused(tmp_path: Path) -> None:
     make_sample(tmp_path)
-    sample = Sample(tmp_path / "net.onnx", tmp_path / "images", None, March.BAYES, InputType.GRAY)
+    sample = Sample(tmp_path / "net.onnx", tmp_path / "images", None, March("bayes"), InputType.GRAY)
     with pytest.raises(ConfigError, match=r"input data of shape \[1, 3, 16, 16\] is not an image of gray"):
         write_sample(sample, tmp_path / "new")
     with pytest.raises(ConfigError, match="is not empty"):

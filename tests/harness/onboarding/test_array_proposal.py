@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.chips import March
 from engine.errors import CalibrationDataError
-from engine.terms import March
 from harness.onboarding.array_proposal import propose_arrays
 from harness.onboarding.own_cards import write_cards
 from harness.paths import find_beside
@@ -52,7 +52,7 @@ def test_what_is_written_is_a_suite_that_gives_the_same_score(tmp_path: Path, ta
     for name in ("left", "right"):
         array_files(tmp_path / "arrays" / name, (3, 8, 8), 6)
     contents, _ = propose_arrays(model, tmp_path / "arrays", task)
-    suite = write_cards(contents, tmp_path / "own", March.BAYES_E)
+    suite = write_cards(contents, tmp_path / "own", March("bayes-e"))
     find_beside(suite)
     assert open_suite(str(suite)).models == ("net",)
     card = load_card("net")
@@ -80,7 +80,7 @@ def test_labels_that_name_arrays_are_scored_with(tmp_path: Path) -> None:
     contents, notes = propose_arrays(model, arrays, labels=tmp_path / "data/masks")
     assert (contents.head.metric, contents.labels, notes) == ("miou", Labels.DATA, ())
     assert contents.score.value == 1.0
-    suite = write_cards(contents, tmp_path / "own", March.BAYES_E)
+    suite = write_cards(contents, tmp_path / "own", March("bayes-e"))
     find_beside(suite)
     assert float_score(load_card("net")).value == 1.0
     first = segmented_images(tmp_path / "from_one", 8, first=1).parent / "masks"

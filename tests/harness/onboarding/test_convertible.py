@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
 
+from engine.chips import March
 from engine.errors import ModelError, UnsupportedError
-from engine.terms import March
 from harness.onboarding.convertible import read_float_model, refuse_unconvertible
 from harness.onboarding.network_file import Runner
 from harness.onboarding.proposal import propose
@@ -73,12 +73,12 @@ def test_what_the_board_lacks(tmp_path: Path) -> None:
     with pytest.raises(
         UnsupportedError, match=r"net.onnx: output 'y' has the shape \[n,3\], which depends on the data"
     ):
-        refuse_unconvertible(path, {"image": (1, 8, 4)}, March.BAYES_E)
+        refuse_unconvertible(path, {"image": (1, 8, 4)}, March("bayes-e"))
     node = helper.make_node("Hardmax", ["image"], ["y"])
     path = save_network(tmp_path / "hard.onnx", [node], {"y": [1, 8, 4]}, [1, 8, 4])
     with pytest.raises(UnsupportedError, match=r"hard.onnx: HorizonRT not .*Hardmax; export the network without what"):
-        refuse_unconvertible(path, {"image": (1, 8, 4)}, March.BAYES_E)
-    refuse_unconvertible(colour_classifier(tmp_path / "plain.onnx"), {}, March.BAYES_E)
+        refuse_unconvertible(path, {"image": (1, 8, 4)}, March("bayes-e"))
+    refuse_unconvertible(colour_classifier(tmp_path / "plain.onnx"), {}, March("bayes-e"))
 
 
 def test_files_that_are_no_models(tmp_path: Path) -> None:

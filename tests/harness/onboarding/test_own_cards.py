@@ -9,8 +9,8 @@ import onnx
 import pytest
 import yaml
 
+from engine.chips import March
 from engine.errors import CalibrationDataError, ConfigError, ModelError
-from engine.terms import March
 from harness.onboarding.image_cards import PICTURE, image_contents
 from harness.onboarding.own_cards import check_free, copy_network, made_before, write_cards
 from harness.onboarding.proposal import propose
@@ -26,7 +26,7 @@ def test_what_is_written_is_a_suite_that_gives_the_same_score(tmp_path: Path, mo
     for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS"):
         monkeypatch.setenv(variable, "")
     proposal = propose(colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images"))
-    suite = write_cards(image_contents(proposal), tmp_path / "own", March.BAYES_E)
+    suite = write_cards(image_contents(proposal), tmp_path / "own", March("bayes-e"))
     find_beside(suite)
     assert open_suite(str(suite)).models == ("net",)
     card = load_card("net")
@@ -96,7 +96,7 @@ def test_cards_and_images_can_be_moved_together(tmp_path: Path, monkeypatch: pyt
     table = here / "classes.csv"
     table.write_text("".join(f"{path.relative_to(images)},{path.parent.name}\n" for path in images.rglob("*.png")))
     proposal = propose(colour_classifier(tmp_path / "net.onnx"), images, table)
-    write_cards(image_contents(proposal), here / "own", March.BAYES_E)
+    write_cards(image_contents(proposal), here / "own", March("bayes-e"))
     card = yaml.safe_load((here / "own/datasets/net_images.yaml").read_text())
     assert (card["options"]["folder"], card["options"]["labels"]) == ("../../images", "../classes.csv")
     assert card["source"] == "../../images"
@@ -111,5 +111,5 @@ def test_cards_and_images_can_be_moved_together(tmp_path: Path, monkeypatch: pyt
 
 def test_the_quick_sweep_does_not_depend_on_time(tmp_path: Path) -> None:
     contents = image_contents(propose(colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images", 60)))
-    suite = yaml.safe_load(write_cards(contents, tmp_path / "own", March.BAYES_E).read_text())
+    suite = yaml.safe_load(write_cards(contents, tmp_path / "own", March("bayes-e")).read_text())
     assert (suite["calibration_samples"], suite["evaluation_samples"]) == (45, 100)

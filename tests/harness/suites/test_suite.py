@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from engine.chips import March
 from engine.errors import ConfigError
-from engine.terms import March
 from harness.suites.suite import bundled_suites, open_suite, suite_path
 from harness.sweep import expansion_of
 from tests.harness.suites.made import ids, suite
@@ -53,7 +53,7 @@ def test_smoke_sweeps_all_four_axes_over_two_models() -> None:
     assert len({point.model for point in points}) == 2
     for axis in ("calibration_type", "max_percentile", "per_channel", "int16"):
         assert len({getattr(point.settings, axis) for point in points}) > 1
-    assert {point.march for point in points} == {March.BAYES_E}
+    assert {point.march for point in points} == {March("bayes-e")}
 
 
 def test_a_suite_is_found_by_name_or_path(tmp_path: Path) -> None:

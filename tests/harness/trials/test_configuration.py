@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from engine.chips import March
 from engine.errors import ConfigError
-from engine.terms import March
 from harness.strict_yaml import as_plain, parse
 from harness.suites.settings import Settings
 from harness.trials.configuration import configuration, content
@@ -52,7 +52,7 @@ def test_another_format_at_run_time_has_the_layout_of_the_training() -> None:
 
 
 def test_a_march_without_int16_refuses_it_by_the_trial_s_name() -> None:
-    spec = fakes.spec(GRAY.name, march=March.BERNOULLI2)
+    spec = fakes.spec(GRAY.name, march=March("bernoulli2"))
     assert configuration(GRAY, spec, (), Path("m.onnx")).model_parameters.march.value == "bernoulli2"
     with pytest.raises(ConfigError, match="trial mnist_lenet/bernoulli2/max"):
         configuration(GRAY, spec, ("conv",), Path("m.onnx"))

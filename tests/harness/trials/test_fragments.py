@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from engine.chips import March
 from engine.config import parse_config
-from engine.terms import March
 from harness.suites.settings import Settings
 from harness.trials.fragments import as_yaml, fragment
 from harness.zoo.cards import load_card
@@ -20,7 +20,7 @@ def asked(nodes: tuple[str, ...] = (), **settings: Any) -> dict[str, Any]:
 
 
 def test_defaults_ask_for_no_more_than_march_and_method() -> None:
-    assert fragment(fakes.spec(march=March.NASH_E), ()) == {
+    assert fragment(fakes.spec(march=March("nash-e")), ()) == {
         "model_parameters": {"march": "nash-e"},
         "calibration_parameters": {"calibration_type": "max"},
     }

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from engine.chips import March
 from engine.cli.configuration import reference_page, template
 from engine.cli.lab.config import Dialect, config
 from engine.errors import ConfigError
-from engine.terms import March
 from harness.cli.main import app
 
 
@@ -23,7 +23,7 @@ def test_one_of_both_is_asked_for(arguments: list[str]) -> None:
 def test_a_template_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     config(template="bernoulli2")
     text = capsys.readouterr().out
-    assert text == template(March.BERNOULLI2)
+    assert text == template(March("bernoulli2"))
     assert yaml.safe_load(text)["model_parameters"]["march"] == "bernoulli2"
     config(reference=True)
     assert capsys.readouterr().out == reference_page()

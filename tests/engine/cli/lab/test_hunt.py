@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from engine.chips import March
 from engine.cli.lab.conformance import app
 from engine.cli.lab.hunt import read_marches
 from engine.errors import ConfigError
-from engine.terms import March
 
 PLANTED = """
 import sys
@@ -71,7 +71,7 @@ def test_a_hunt_without_an_end_is_refused(tool: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("bayes", (March.BAYES,)), ("bayes-e, bernoulli2,bayes-e", (March.BAYES_E, March.BERNOULLI2))],
+    [("bayes", (March("bayes"),)), ("bayes-e, bernoulli2,bayes-e", (March("bayes-e"), March("bernoulli2")))],
 )
 def test_marches(text: str, wanted: tuple[March, ...]) -> None:
     assert read_marches(text) == wanted

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from engine.chips.latency import load_latency
 from engine.cli.lab.predict import as_dict
-from engine.march.latency import load_latency
 from harness.cli.main import app
 from tests.engine.cli.lab.commands import MARCHES, model, printed
 from tests.engine.convert.conftest import Converted

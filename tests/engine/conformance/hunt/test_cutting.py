@@ -7,10 +7,10 @@ import onnx
 import onnxruntime as ort
 import pytest
 
+from engine.chips import March
 from engine.conformance.hunt.cutting import cut_out, tensors, with_model
 from engine.conformance.hunt.draws import Draw
 from engine.conformance.questions.network import SmallNetwork
-from engine.terms import March
 
 
 def item(net: SmallNetwork, **calibration: object) -> Draw:
@@ -29,7 +29,7 @@ def item(net: SmallNetwork, **calibration: object) -> Draw:
         "calibration_parameters": {"calibration_type": "max", **calibration},
         "compiler_parameters": {},
     }
-    return Draw("n", net.model(), {"x": net.samples()}, March.BAYES, ("max",), (), groups)
+    return Draw("n", net.model(), {"x": net.samples()}, March("bayes"), ("max",), (), groups)
 
 
 def chain() -> SmallNetwork:

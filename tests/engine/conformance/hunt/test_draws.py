@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.chips import MEASURED_MARCHES, March
 from engine.config import load_config
 from engine.conformance.hunt.draws import METHODS, PLAIN, draw, draw_options, write_draw
 from engine.conformance.hunt.grammar.networks import draw_network
-from engine.terms import MEASURED_MARCHES, March
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -53,5 +53,5 @@ def test_every_option_is_drawn_and_plain_ones_in_between() -> None:
     plain = [each for each in drawn if PLAIN in each.labels]
     assert all(len(each.labels) == 2 for each in plain)
     for each in drawn:
-        if each.march is March.BERNOULLI2:
+        if each.march is March("bernoulli2"):
             assert not any("int16" in label for label in each.labels)

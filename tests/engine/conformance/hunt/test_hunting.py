@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from engine.chips import MEASURED_MARCHES, March
 from engine.conformance import run
 from engine.conformance.cases import find_cases
 from engine.conformance.hunt.agreement import DrawOutcome
@@ -25,7 +26,6 @@ from engine.conformance.hunt.hunting import (
 )
 from engine.conformance.run import MeasurePlan
 from engine.errors import ConfigError
-from engine.terms import MEASURED_MARCHES, March
 from tests.engine.conformance.hunt.asking import ask, start_measuring
 
 SEED, DRAWS = 5, 8
@@ -103,7 +103,7 @@ def test_the_same_folder_is_gone_on_with(found: tuple[Path, Findings], tmp_path:
 
 def test_another_hunt_in_the_folder_is_refused(tmp_path: Path) -> None:
     hunt(plan(tmp_path, draws=1, shrinking=0), ask)
-    other = replace(plan(tmp_path), settings=settings_for(6, (March.BAYES,), None))
+    other = replace(plan(tmp_path), settings=settings_for(6, (March("bayes"),), None))
     with pytest.raises(ConfigError, match="holds a hunt with --seed 5 --march bernoulli2,bayes,bayes-e; go on with"):
         hunt(other, ask)
     with pytest.raises(ConfigError, match="holds no hunt"):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from datetime import date
 
+from engine.chips import March
 from engine.conformance.hunt.hunting import Findings, HuntSettings
 from engine.conformance.hunt.report import hunt_page, sentence, series_row, summary_json
-from engine.terms import March
 from engine.version import installed_version
 from tests.engine.conformance.hunt.test_agreement import outcome
 from tests.engine.conformance.hunt.test_groups import SIGNATURE, group
 
 DAY = date(2026, 11, 26)
-SETTINGS = HuntSettings(seed=7, marches=(March.BAYES, March.BAYES_E))
+SETTINGS = HuntSettings(seed=7, marches=(March("bayes"), March("bayes-e")))
 FINDINGS = Findings(
     SETTINGS,
     (

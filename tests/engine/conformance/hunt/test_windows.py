@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from engine.chips import MEASURED_MARCHES
 from engine.conformance.hunt.windows import MOST_NODES, UserNetwork
 from engine.errors import ModelError
-from engine.terms import MEASURED_MARCHES
 from tests.engine.conformance.hunt.test_shrinking import network
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.core.base import BpuOperator, FloatRule, Lowering, QuantizedOperator, StandardOperator, Tie
 from tests.engine.ops.operators import float_node, tensor
 
@@ -22,7 +22,7 @@ class Plain(FloatRule):
 
 
 def test_a_plain_rule_runs_everywhere_on_one_activation() -> None:
-    rule, march, node = Plain(), load_march("bayes-e"), float_node("Plain", [tensor("x", *MAP)], MAP)
+    rule, march, node = Plain(), load_chip("bayes-e"), float_node("Plain", [tensor("x", *MAP)], MAP)
     assert (rule.refusal(node, march), rule.late_refusal(node, march), rule.decompose(node)) == (None, None, None)
     assert (rule.tie(node), rule.activations(node), dict(rule.weights(node))) == (Tie.NONE, (0,), {})
     assert rule.fixed_thresholds(node, "int8") == (None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.march import load_march
+from engine.chips import load_chip
 from engine.ops.core.derive import (
     BIAS_LIMIT,
     Integers,
@@ -130,10 +130,10 @@ def test_weights_take_over_the_scales_of_input_channels() -> None:
 
 def test_a_fused_sum_shifts_right_where_the_march_can() -> None:
     ratio = floats(3), floats(1, 2, 2**16)
-    found = fused_sum(*ratio, load_march("bayes-e"))
+    found = fused_sum(*ratio, load_chip("bayes-e"))
     assert found == {"e_scale": [24576] * 3, "e_shift": [-13, -14, -29]}
-    assert fused_sum(floats(2.0**16), floats(1), load_march("bernoulli2")) == {"e_scale": [16384], "e_shift": [2]}
-    assert fused_sum(*ratio, load_march("bernoulli2")) == {"e_scale": [3, 2, 0], "e_shift": [0, 0, 0]}
+    assert fused_sum(floats(2.0**16), floats(1), load_chip("bernoulli2")) == {"e_scale": [16384], "e_shift": [2]}
+    assert fused_sum(*ratio, load_chip("bernoulli2")) == {"e_scale": [3, 2, 0], "e_shift": [0, 0, 0]}
 
 
 def test_the_output_stage_of_a_tail_is_the_accumulator() -> None:

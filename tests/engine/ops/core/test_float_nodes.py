@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.chips import load_chip
 from engine.errors import ModelError
-from engine.march import load_march
 from engine.ops.core.float_nodes import (
     channels_of,
     clip_limits,
@@ -107,13 +107,13 @@ def test_operands_that_are_broadcast(
 ) -> None:
     second = constant("b", np.ones(b, np.float32)) if fixed else tensor("b", *b)
     reason = refused_broadcast(
-        float_node("Sub", [tensor("a", *a), second], np.broadcast_shapes(a, b)), load_march(march)
+        float_node("Sub", [tensor("a", *a), second], np.broadcast_shapes(a, b)), load_chip(march)
     )
     assert (None if reason is None else reason.code) is code
 
 
 def test_one_axis_is_reduced_and_stays() -> None:
-    march = load_march("bayes-e")
+    march = load_chip("bayes-e")
     assert reduced_axis(float_node("ReduceSum", [X, constant("a", np.array([-1]))], MAP)) == 3
     assert reduced_axis(float_node("ReduceMean", [X], MAP, axes=[2])) == 2
     for several in (float_node("ReduceMean", [X], MAP), float_node("ReduceMean", [X], MAP, axes=[1, 2])):

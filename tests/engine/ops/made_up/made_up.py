@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import Chip
 from engine.ir import shape_of
-from engine.march import March
 from engine.ops.core.base import Array, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, exact
 from engine.ops.core.costs import CostKind
@@ -53,7 +53,7 @@ class MadeUpRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: March) -> Reason | None:
+    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return None if len(shape_of(given(node, 0))) == 4 else because(Code.RANK_4, done="negated")
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.terms import March
+from engine.chips import March
 from harness.backends.bundled import Network
 from harness.backends.items import DATA_DIGESTS, FLOAT_DIGESTS, MODEL_DIGESTS
 from harness.backends.stages.digest import _of_targets
@@ -24,7 +24,7 @@ def network(folder: Path, **changes: Any) -> Network:
     card = load_card("mnist_lenet")
     spec = TrialSpec(
         model=card.name,
-        march=March.BAYES_E,
+        march=March("bayes-e"),
         settings=Settings(),
         card=card_key(card),
         file=card.digest,

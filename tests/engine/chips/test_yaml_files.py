@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.march import rules
-from engine.march.yaml_files import read_facts
+from engine.chips import registry
+from engine.chips.yaml_files import read_facts
 
 
-@pytest.mark.parametrize("path", sorted(Path(rules.__file__).parent.rglob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(Path(registry.__file__).parent.rglob("*.yaml")), ids=lambda path: path.name)
 def test_the_fast_loader_gives_what_the_other_gives(path: Path) -> None:
     assert read_facts(path) == yaml.safe_load(path.read_text(encoding="utf-8"))

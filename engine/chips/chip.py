@@ -1,25 +1,32 @@
-"""What distinguishes one march from another in arithmetic, placement and graph layout.
+"""One BPU: whose command converts for it, what was measured on it, its arithmetic, limits and rewrites of the graph.
 
 Source: reference/arithmetic.md, reference/operators.md.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict
-
-from engine.errors import ConfigError, hint
-from engine.march.yaml_files import read_facts
-from engine.terms import MEASURED_MARCHES, measured_march
-from engine.terms import March as MarchName
-
-MARCHES = tuple(item.value for item in MEASURED_MARCHES)
-"""Names of the measured architectures; each has a file ``<name>.yaml`` beside this module."""
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
 
 
-class Limits(BaseModel):
+class ToolchainName(StrEnum):
+    """Command of the original that converts for a chip: the dialect that it reads and the files that it writes."""
+
+    HB_MAPPER = "hb_mapper"
+    HB_COMPILE = "hb_compile"
+
+
+class ChipFamily(StrEnum):
+    """Chips for which the rules of the original (:mod:`engine.rulebook`) are the same."""
+
+    BERNOULLI = "bernoulli"
+    BAYES = "bayes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
     """Largest sizes that run on the BPU (reference/operators.md, Limits); beyond them a node runs on the CPU.
 
     Attributes:
@@ -40,8 +47,6 @@ class Limits(BaseModel):
         depth_to_space_multiple: what the output channels of a DepthToSpace must be a multiple of.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     conv_kernel: int | None
     conv_kernel_volume: int
     conv_dilation: int
@@ -59,7 +64,8 @@ class Limits(BaseModel):
     depth_to_space_multiple: int
 
 
-class GraphRules(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class GraphRules:
     """What the optimiser of the float graph does for one march (reference/operators.md,
     reference/arithmetic.md 2.6).
 
@@ -73,8 +79,6 @@ class GraphRules(BaseModel):
             computed in parts. ``None``: every one is computed whole.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     pooling_window: int
     global_pooling_as_conv: bool
     argmax_keeps_axis: bool
@@ -83,12 +87,18 @@ class GraphRules(BaseModel):
     conv_1x1_part: int | None
 
 
-class March(BaseModel):
-    """One BPU architecture.
+@dataclass(frozen=True, kw_only=True)
+class Chip:
+    """One chip; each has a file ``<name>.yaml`` beside this module.
 
     Attributes:
-        name: ``bernoulli2``, ``bayes``, ``bayes-e``, or a march that has the rules of one of them.
+        name: its march, such as ``bayes-e``.
         platform: the board it is on.
+        family: the chips whose rules of placement, calibration and scales it has.
+        toolchain: the command that converts for it. Says nothing of whether anything was measured.
+        derived_from: the chip that it was derived from; None where its file says all.
+        figures: the chip on which everything that is said of this one was measured: its own name, or that of the
+            nearest measured chip that it was derived from.
         int16: whether activations may be int16.
         bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
         negative_e_shift: whether the fused sum may shift right.
@@ -116,10 +126,12 @@ class March(BaseModel):
         graph: rewrites of the float graph.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str
     platform: str
+    family: ChipFamily
+    toolchain: ToolchainName
+    derived_from: str | None = None
+    figures: str
     int16: bool
     bias_bits: int
     negative_e_shift: bool
@@ -143,16 +155,70 @@ class March(BaseModel):
     limits: Limits
     graph: GraphRules
 
+    @property
+    def measured(self) -> bool:
+        """Whether its own figures were measured."""
+        return self.figures == self.name
 
-@cache
-def load_march(name: str) -> March:
-    """The march called ``name``; one that nothing was measured on has the rules of the march that stands in.
+    @property
+    def extrapolation(self) -> str:
+        """The remark on every figure for it: where it comes from; empty if it was measured."""
+        return "" if self.measured else f"extrapolated from {self.figures}; nothing measured"
+
+    @property
+    def title(self) -> str:
+        """Its name as tables and pages show it: with where its figures come from, if they are another's."""
+        return f"{self.name} ({self.extrapolation})" if self.extrapolation else self.name
+
+    def derive(self, name: str, *, measured: bool = False, **changes: Any) -> Chip:
+        """Another chip, which is as this one but for some values.
+
+        Args:
+            name: its name.
+            measured: whether its own figures were measured; else those of this one stand in. It changes nothing else.
+            changes: values by attribute, as YAML has them; of ``limits`` and ``graph`` those alone that differ.
+
+        Raises:
+            ValueError: a change names no attribute, or a choice that there is not.
+        """
+        figures = name if measured else self.figures
+        return replace(_changed(self, changes), name=name, derived_from=self.name, figures=figures)
+
+
+V = TypeVar("V", bound=Limits | GraphRules | Chip)
+
+
+def chip_of(name: str, content: Mapping[str, Any]) -> Chip:
+    """The chip of which ``content`` says everything, by attribute.
 
     Raises:
-        ConfigError: there is none.
+        ValueError: an attribute is missing or unknown, or a choice is none.
     """
-    known = [item.value for item in MarchName]
-    if name not in known:
-        raise ConfigError(f"User input march invalid: {name!r} . It should in list {known}{hint(name, known)}")
-    found = March.model_validate(read_facts(Path(__file__).with_name(f"{measured_march(name)}.yaml")))
-    return found if found.name == name else found.model_copy(update={"name": name, "platform": "RDK S100"})
+    groups = {"limits": Limits, "graph": GraphRules}
+    try:
+        values = {key: groups[key](**_typed(value)) if key in groups else value for key, value in content.items()}
+        return Chip(name=name, figures=name, **_typed(values))
+    except TypeError as error:
+        raise ValueError(f"chip {name}: {error}") from error
+
+
+def _changed(values: V, changes: Mapping[str, Any]) -> V:
+    """``values`` with some changed; of groups within them too."""
+    known = {field.name for field in fields(values)}
+    if unknown := sorted(changes.keys() - known):
+        raise ValueError(f"{type(values).__name__} has no {', '.join(unknown)}; it has {', '.join(sorted(known))}")
+    groups = {
+        key: _changed(getattr(values, key), change)
+        for key, change in changes.items()
+        if is_dataclass(getattr(values, key))
+    }
+    return replace(values, **{**_typed(changes), **groups})
+
+
+def _typed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of YAML as attributes have them: choices, and tuples for lists."""
+    choices = {"family": ChipFamily, "toolchain": ToolchainName}
+    return {
+        key: choices[key](value) if key in choices else tuple(value) if isinstance(value, list) else value
+        for key, value in content.items()
+    }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.march.measured import is_measured, load_measured
-from engine.march.rules import MARCHES
+from engine.chips import MEASURED_MARCHES
+from engine.chips.coverage import is_measured, load_measured
 from engine.ops.registry import RULE_BY_TYPE
 
 
 def test_every_march_has_convolutions_of_maps() -> None:
-    assert set(load_measured()) == set(MARCHES)
-    assert all(is_measured(march, "Conv", 4) for march in MARCHES)
+    assert set(load_measured()) == set(MEASURED_MARCHES)
+    assert all(is_measured(march, "Conv", 4) for march in MEASURED_MARCHES)
 
 
 @pytest.mark.parametrize(

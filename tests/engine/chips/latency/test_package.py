@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from engine.chips import CHIPS, MEASURED_MARCHES
+from engine.chips.latency import WeightBlock, data_file, load_latency, marches
 from engine.errors import UnsupportedError
-from engine.march.latency import WeightBlock, data_file, load_latency, marches
-from engine.terms import EXTRAPOLATED, MEASURED_MARCHES
 
 
 def test_every_measured_march_has_a_file() -> None:
@@ -15,9 +15,9 @@ def test_every_measured_march_has_a_file() -> None:
     assert all(data_file(march).is_file() for march in marches())
 
 
-@pytest.mark.parametrize("march", EXTRAPOLATED)
+@pytest.mark.parametrize("march", CHIPS.keys() - MEASURED_MARCHES)
 def test_marches_without_figures_have_those_of_another(march: str) -> None:
-    assert load_latency(march) == load_latency(EXTRAPOLATED[march])
+    assert load_latency(march) == load_latency(CHIPS[march].figures)
 
 
 def test_full_size_networks_have_an_uncertainty_of_their_own() -> None:

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.march.yaml_files import read_facts
-from engine.terms import measured_march
+from engine.chips.registry import load_chip
+from engine.chips.yaml_files import read_facts
 
 FILE = "measured.yaml"
 """Beside this module; ``ptqlab conformance coverage`` writes it."""
@@ -30,5 +30,5 @@ def load_measured() -> Coverage:
 
 
 def is_measured(march: str, operator: str, rank: int) -> bool:
-    """Whether a recorded conversion for ``march``, or the march that stands in for it, has that operator and rank."""
-    return rank in load_measured().get(measured_march(march), {}).get(operator, ())
+    """Whether a recorded conversion for ``march``, or the chip that stands in for it, has that operator and rank."""
+    return rank in load_measured().get(load_chip(march).figures, {}).get(operator, ())

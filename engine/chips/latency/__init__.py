@@ -1,7 +1,8 @@
 """What the compiler and the performance model know of each march: alignments, rates, bandwidths, fixed costs.
 
-One YAML file per march beside this module. Alignments are measured facts (``docs/performance_model.md`` has the
-evidence); the numbers under ``fitted`` are written by ``python -m research.fit --write``.
+One YAML file per measured chip beside this module, apart from the chip's own because a fit writes it and what does not
+estimate latency does not depend on it. Alignments are measured facts (``docs/performance_model.md`` has the evidence);
+the numbers under ``fitted`` are written by ``python -m research.fit --write``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.chips.registry import March, load_chip
+from engine.chips.yaml_files import read_facts
 from engine.errors import UnsupportedError
-from engine.march.yaml_files import read_facts
-from engine.terms import March, measured_march
 
 
 class Data(BaseModel):
@@ -372,12 +373,12 @@ def marches() -> tuple[str, ...]:
 
 @cache
 def load_latency(march: str) -> Latency:
-    """Performance data of ``march``, or of the measured march that stands in for it.
+    """Performance data of ``march``, or of the measured chip that stands in for it.
 
     Raises:
         UnsupportedError: there is no such march; the message lists those that exist.
     """
-    name = measured_march(march) if march in list(March) else march
+    name = load_chip(march).figures if march in list(March) else march
     if name not in marches():
         raise UnsupportedError(f"march {march!r} has no performance data; it should be one of {list(marches())}")
     return Latency.model_validate(read_facts(data_file(name)))
