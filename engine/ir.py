@@ -43,6 +43,8 @@ MARK_LATE = "hz.late"
 """On a CPU node whose inputs are quantised all the same."""
 MARK_RULE = "hz.rule"
 """Ids of the rules that decided what a node is, separated by commas."""
+MARK_DECLINED = "hz.declined"
+"""Ids of the rules of the original that a node does not follow, separated by commas: ``compatibility: clean``."""
 MARK_MADE = "hz.made"
 """Name of the optimisation pass that made a node."""
 MARK_MARCH = "hz.march"
@@ -477,6 +479,20 @@ def mark(node: ir.Node, key: str, text: str | None) -> None:
         node.metadata_props.pop(key, None)
     else:
         node.metadata_props[key] = text
+
+
+def decline(node: ir.Node, rule: str) -> None:
+    """Note on ``node`` that it does not follow the rule of the original with that id."""
+    declined = filter(None, (*node.metadata_props.get(MARK_DECLINED, "").split(","), rule))
+    node.metadata_props[MARK_DECLINED] = ",".join(dict.fromkeys(declined))
+
+
+def is_declined(node: ir.Node, rule: str) -> bool:
+    """Whether ``node`` does the right thing where the original follows the rule with that id.
+
+    Models without marks, such as files of the original, follow all.
+    """
+    return rule in node.metadata_props.get(MARK_DECLINED, "").split(",")
 
 
 def node_by_name(model: ir.Model, names: Sequence[str]) -> dict[str, ir.Node]:

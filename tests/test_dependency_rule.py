@@ -30,7 +30,7 @@ LAYERS = (
     {"frontend"},
     {"ops"},
     {"config"},
-    {"page_links", "parity", "toolchain"},
+    {"page_links", "toolchain"},
     {"graph"},
     {"ir"},
     {"model_bounds", "untrusted"},

@@ -20,7 +20,7 @@ from engine.calibrate.methods.thresholds import (
     apply_thresholds,
     calibrated_constants,
     calibration_tensors,
-    record_quirks,
+    note_rules,
     threshold_sources,
     unsigned_of,
 )
@@ -72,7 +72,7 @@ def run_calibration(
     statistics = _with_constants(statistics, [placed], _wanted(options, threads))
     subject = Subject(optimized, placed, statistics, data, threads)
     calibrated = _choose_thresholds(subject, options)
-    record_quirks(calibrated, statistics, candidates_of(options))
+    note_rules(calibrated, statistics, candidates_of(options))
     return _correct(widen_results(calibrated), subject, options)
 
 

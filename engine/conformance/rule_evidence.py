@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,6 +78,8 @@ class GatheredEvidence:
         nodes: how many nodes and tensors show it.
         contradicted: ``case: node`` where the original did otherwise.
         needed: cases whose placement is another one without the rule, the smallest first.
+        apart: how many nodes and tensors of networks that are kept apart show it, ...
+        apart_contradicted: ... and where the original did otherwise there; their names are not kept.
     """
 
     cases: set[str] = field(default_factory=set)
@@ -85,6 +87,8 @@ class GatheredEvidence:
     nodes: int = 0
     contradicted: list[str] = field(default_factory=list)
     needed: list[str] = field(default_factory=list)
+    apart: int = 0
+    apart_contradicted: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Counts, and names of at most :data:`MOST_NAMES` cases."""
@@ -95,6 +99,8 @@ class GatheredEvidence:
             "contradicted": len(self.contradicted),
             "contradictions": sorted(self.contradicted)[:MOST_NAMES],
             "needed": self.needed[:MOST_NAMES],
+            "apart": self.apart,
+            "apart_contradicted": self.apart_contradicted,
         }
 
 
@@ -164,7 +170,10 @@ def needed_by(subject: PlacedSubject, rules: Iterable[str]) -> list[str]:
 
 
 def gather(
-    cases: Sequence[RecordedCase], most_nodes: int, passed_over: Callable[[str, str], None] = lambda case, why: None
+    cases: Sequence[RecordedCase],
+    most_nodes: int,
+    passed_over: Callable[[str, str], None] = lambda case, why: None,
+    apart: Collection[str] = (),
 ) -> dict[str, GatheredEvidence]:
     """The evidence for every rule, by its id.
 
@@ -173,6 +182,7 @@ def gather(
         most_nodes: of a network for which it is tried what it is placed like without each rule.
         passed_over: told the name of a case that says nothing, and why: it was refused, is damaged, or does not
             convert.
+        apart: families of networks that are only counted, since rules were not looked for in them.
     """
     found = {rule: GatheredEvidence() for rule in RULES}
     needing: dict[str, list[tuple[int, str]]] = {rule: [] for rule in RULES}
@@ -191,14 +201,17 @@ def gather(
             evidence = found.get(verdict.rule)
             if evidence is None:
                 continue
-            if verdict.agrees:
+            if case.family in apart:
+                evidence.apart += verdict.agrees
+                evidence.apart_contradicted += not verdict.agrees
+            elif verdict.agrees:
                 evidence.cases.add(case.name)
                 evidence.families.add(case.family)
                 evidence.nodes += 1
             else:
                 evidence.contradicted.append(f"{case.name}: {verdict.where}")
         size = len(subject.optimized.graph)
-        if size <= most_nodes:
+        if size <= most_nodes and case.family not in apart:
             for rule in needed_by(subject, sorted(decided)):
                 needing[rule].append((size, case.name))
     for rule, pairs in needing.items():

@@ -50,10 +50,10 @@ from engine.ir import (
     with_notice,
     write_atomically,
 )
-from engine.parity import decided
 from engine.perf import Performance, estimate
 from engine.place import Placement, Refusal
 from engine.place.options import INT16
+from engine.rulebook.marks import costly, told
 from engine.simulate.tensors import describe, graph_inputs
 
 logger = logging.getLogger("engine.convert")
@@ -152,7 +152,7 @@ def convert(config: Config, original: OriginalTool | None = None, strict: bool =
         calibrated = run[CALIBRATED]
     with work.phase(Phase.QUANTIZE, "quantize the model"):
         _ = run[QUANTIZED]
-        log_quirks(calibrated)
+        log_costly_rules(calibrated)
         log_idle_options(config.calibration_parameters, calibrated)
     with work.phase(Phase.COMPILE, f"compile the model with march {config.march.value}"):
         compiled = replace(run[COMPILED], parameters=parameters_as_text(config))
@@ -231,14 +231,13 @@ def log_idle_options(wanted: CalibrationParameters, calibrated: ir.Model) -> Non
         logger.warning("asymmetric has no effect: no tensor of this model became unsigned")
 
 
-def log_quirks(calibrated: ir.Model) -> None:
-    """Log the quirks that affect this model: those that cost accuracy, and rules that rest on one network."""
-    for found, nodes in decided(calibrated).items():
-        if found.remark:
-            shown = f"{', '.join(nodes[:_MOST_NODES])}{' …' if len(nodes) > _MOST_NODES else ''}"
-            remedy = f" With compatibility clean {found.instead}." if found.instead else ""
-            remedy += f" {found.advice}." if found.advice else ""
-            logger.warning("%s on %d nodes (%s): %s%s", found.remark, len(nodes), shown, found.rule, remedy)
+def log_costly_rules(calibrated: ir.Model) -> None:
+    """Log the rules of the original that cost accuracy in this model, and what to do about them."""
+    for rule, nodes in costly(calibrated).items():
+        shown = f"{', '.join(nodes[:_MOST_NODES])}{' …' if len(nodes) > _MOST_NODES else ''}"
+        remedy = f" With compatibility clean {rule.instead}." if rule.instead else ""
+        remedy += f" {rule.advice}." if rule.advice else ""
+        logger.warning("%s on %d nodes (%s): %s%s", told(rule), len(nodes), shown, rule.says, remedy)
 
 
 def parameters_as_text(config: Config) -> dict[str, dict[str, str]]:

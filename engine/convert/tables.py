@@ -16,8 +16,7 @@ from engine.ir import before_calibration, calibration_nodes, calibration_of, rea
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
 from engine.ops.registry import rule_for
-from engine.parity import quirks_of
-from engine.rulebook.marks import rules_behind
+from engine.rulebook.marks import remark, rules_behind
 from engine.terms import Device
 
 
@@ -38,7 +37,7 @@ class NodeRow:
         reason: why it runs on the CPU; ``None`` on the BPU.
         unmeasured: operator and rank that no measured conversion has, so that the node follows the nearest rule; empty
             where one has them.
-        quirks: quirks of the original that decided what the node computes and that a user should know of.
+        quirks: rules of the original that decided what the node computes and that cost accuracy.
         reads: names of the listed nodes whose results it reads, seen through nodes that are not listed.
         rules: ids of the rules of the original that decided the node, and how what it reads is quantised.
     """
@@ -82,9 +81,7 @@ def node_rows(compiled: CompiledModel, calibrated: ir.Model, cosines: Mapping[st
     """
     origins = {str(node.name): node for node in calibrated.graph}
     reasons = {name: reason_of(node) for name, node in origins.items()}
-    quirks = {
-        name: ", ".join(found.remark for found in quirks_of(node) if found.remark) for name, node in origins.items()
-    }
+    quirks = {name: remark(node) for name, node in origins.items()}
     rows = []
     behind: dict[str, tuple[str, ...]] = {}
     on_bpu = [segment for segment in compiled.segments if segment.device is Device.BPU]

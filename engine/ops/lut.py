@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of
+from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of, is_declined
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
@@ -26,7 +26,6 @@ from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.tables import looked_up, table_bound
 from engine.ops.lut2_layer import WHOLE, Curve, Symmetry, interpolation_tables, two_slopes
 from engine.ops.prelu import ALPHA_SHIFT
-from engine.parity import UNDEFINED_ENTRIES, is_declined
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -56,6 +55,9 @@ class Lut(QuantizedOperator):
     def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
         return (looked_up(self, call, emit),)
 
+
+UNDEFINED_ENTRIES = "arithmetic.undefined-entries"
+"""The rule of the original for entries of a table for which its function is not defined."""
 
 SIGMOID_INPUT = 5.498970
 SIGMOID_OUTPUT = 0.9959256649017334
@@ -217,7 +219,7 @@ def lookup_table(
 ) -> NDArray[np.int8]:
     """``clip(away(f((i - 128) * xs) / ys), -128, 127)`` (reference/arithmetic.md 2.7).
 
-    NaN becomes -128 as in the original (quirk ``undefined-entries``), with ``compatibility: clean`` the nearest entry.
+    NaN becomes -128 as in the original (:data:`UNDEFINED_ENTRIES`), with ``compatibility: clean`` the nearest entry.
 
     Product, result of the function and quotient are float32 each. That decides the ties of LeakyRelu 0.1 (6 tables of
     ``darknet``) and HardSigmoid; it changes none of 2,000 tables of other functions.

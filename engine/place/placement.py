@@ -10,23 +10,21 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from engine.chips import load_chip
+from engine.chips import ChipFamily, load_chip
 from engine.errors import hint
 from engine.facts.devices import on_bpu
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, calibration_of, mark
-from engine.ops.average_pool import reaches_over
-from engine.ops.core.element_functions import FUNCTIONS
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, decline, mark
 from engine.ops.core.reasons import sentence_of
 from engine.ops.foreign.composite import COMPOSITES, expand
-from engine.ops.lut import leaves_domain
 from engine.ops.registry import OPERATORS, rule_for
 from engine.optimize.constants import LiftConstants
-from engine.parity import BORDER_AVERAGE, HARD_SIGMOID, UNDEFINED_ENTRIES, decline, quirk, record
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
-from engine.place.options import INT8, INT16, NodeTypes, Placement, PlacementOptions, Refusal
+from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
 from engine.place.widths import asked_for_int16, check_types, tensor_types
 from engine.rulebook.book import BOOK, Book
+from engine.rulebook.integers import ARITHMETIC
+from engine.rulebook.marks import note
 from engine.terms import Compatibility
 
 
@@ -54,27 +52,18 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     types, more = tensor_types(model, rules, options)
     asked = asked_for_int16(model, rules, options)
     insert_calibration(model, rules, types, options.output_type, asked, book)
-    _mark_quirks(model, options.compatibility)
+    _note_arithmetic(model, rules.family, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.metadata_props[MARK_MARCH] = march
     return Placement(model, (*unknown, *refusals, *more))
 
 
-def _mark_quirks(model: ir.Model, compatibility: Compatibility) -> None:
-    """Note on the nodes of ``model`` which quirk of the original decides what they compute, or is not imitated."""
+def _note_arithmetic(model: ir.Model, family: ChipFamily, compatibility: Compatibility) -> None:
+    """Note on the nodes of ``model`` which rule decides what their integers are, or is not followed."""
     for node in model.graph:
-        if node.op_type == "AveragePool" and on_bpu(node) and reaches_over(node):
-            record(node, BORDER_AVERAGE)
-        if not on_bpu(node) or node.op_type not in FUNCTIONS or _reads_int16(node):
-            continue
-        for code, applies in ((HARD_SIGMOID, node.op_type == "HardSigmoid"), (UNDEFINED_ENTRIES, leaves_domain(node))):
-            if applies:
-                (record if quirk(code).imitated(compatibility) else decline)(node, code)
-
-
-def _reads_int16(node: ir.Node) -> bool:
-    found = [calibration_of(value) for value in node.inputs if value is not None]
-    return all(calibration is None or calibration.qtype != INT8 for calibration in found)
+        rule = ARITHMETIC.decide(node, family)
+        if rule is not None:
+            (note if rule.imitated(compatibility) else decline)(node, rule.id)
 
 
 def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir.Model:

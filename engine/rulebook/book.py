@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.chips import marches_where
 from engine.errors import ConfigError
-from engine.rulebook import calibrated, device, scale
+from engine.rulebook import calibrated, device, integers, scale
 from engine.rulebook.rewrite import REWRITES
 from engine.rulebook.rule import ALL, Rule, Table
 
@@ -73,6 +73,7 @@ RULES: Mapping[str, Rule[Any, Any]] = MappingProxyType(
     {
         **REWRITES,
         **{rule.id: rule for rule in (*(rule for table in BOOK.tables for rule in table), scale.CONSTANT)},
+        **{rule.id: rule for table in (integers.ARITHMETIC, integers.METHODS) for rule in table},
     }
 )
 """Every rule by its id."""

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+
+from engine.rulebook.rule import Rule
 
 FILE = "evidence.json"
 """Beside this module."""
@@ -25,6 +28,8 @@ class RuleEvidence(BaseModel):
         contradicted: at how many nodes and tensors the original did otherwise.
         contradictions: some of these, as ``case: node``.
         needed: some of the cases whose placement is another one without the rule, the smallest first.
+        apart: at how many nodes and tensors networks show it that were kept apart while rules were looked for, ...
+        apart_contradicted: ... and at how many of theirs the original did otherwise.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,6 +40,8 @@ class RuleEvidence(BaseModel):
     contradicted: int = 0
     contradictions: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
+    apart: int = 0
+    apart_contradicted: int = 0
 
     @property
     def provisional(self) -> bool:
@@ -54,6 +61,8 @@ class RuleEvidence(BaseModel):
             names = ", ".join(self.contradictions[:_MOST_NAMES])
             rest = " and others" if self.contradicted > _MOST_NAMES else ""
             found += f"; the original did otherwise at {self.contradicted}: {names}{rest}"
+        if self.apart or self.apart_contradicted:
+            found += f"; kept apart: {self.apart} nodes, {self.apart_contradicted} otherwise"
         if self.needed:
             found += f"; the smallest case that needs it: {self.needed[0]}"
         return found
@@ -67,6 +76,18 @@ def load_evidence() -> Mapping[str, RuleEvidence]:
         return MappingProxyType({})
     content = json.loads(path.read_text(encoding="utf-8"))
     return MappingProxyType({rule: RuleEvidence.model_validate(found) for rule, found in content.items()})
+
+
+def is_provisional(rule: Rule[Any, Any]) -> bool:
+    """Whether one network at the most shows ``rule``."""
+    return evidence_for(rule.id).provisional if rule.measured is None else rule.measured.networks <= 1
+
+
+def evidence_text(rule: Rule[Any, Any]) -> str:
+    """What shows ``rule``, in words."""
+    if rule.measured is None:
+        return str(evidence_for(rule.id))
+    return f"{rule.measured.how}{'; one network, so it is provisional' if is_provisional(rule) else ''}"
 
 
 def evidence_for(rule: str) -> RuleEvidence:

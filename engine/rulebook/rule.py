@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from engine.chips import ChipFamily
+from engine.terms import Compatibility
 
 S = TypeVar("S")
 """What rules of a table look at: a node or tensor with the facts about it."""
@@ -50,6 +51,19 @@ class Pattern(Generic[S]):
 
 
 @dataclass(frozen=True)
+class MeasuredApart:
+    """Evidence for a rule that no replayed placement shows, such as one about integers or thresholds.
+
+    Attributes:
+        how: it was measured.
+        networks: how many show it.
+    """
+
+    how: str
+    networks: int
+
+
+@dataclass(frozen=True)
 class Rule(Generic[S, D]):
     """One rule.
 
@@ -61,6 +75,8 @@ class Rule(Generic[S, D]):
         chips: the families of chips that it holds for.
         over: ids of the rules of the same table that it beats where both fit.
         instead: what ``compatibility: clean`` does, where the rule costs accuracy; else empty.
+        advice: what a user does who loses accuracy by a rule that is always followed; empty where it costs none.
+        measured: evidence that is not generated, for a rule that no replay shows.
     """
 
     id: str
@@ -70,6 +86,17 @@ class Rule(Generic[S, D]):
     chips: frozenset[ChipFamily] = ALL
     over: tuple[str, ...] = ()
     instead: str = ""
+    advice: str = ""
+    measured: MeasuredApart | None = None
+
+    @property
+    def costs_accuracy(self) -> bool:
+        """Whether a float network loses accuracy by it, so that users are told."""
+        return bool(self.instead or self.advice)
+
+    def imitated(self, compatibility: Compatibility) -> bool:
+        """Whether the rule is followed: always, or with ``compatibility: original`` where it need not be."""
+        return compatibility is Compatibility.ORIGINAL or not self.instead
 
 
 class Table(Generic[S, D]):

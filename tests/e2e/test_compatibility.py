@@ -31,7 +31,7 @@ def test_what_clean_corrects_once_is_closer_to_float(tmp_path: Path) -> None:
     sweep = run_suite(SUITE, Plan(bench=Bench(tmp_path), executor=serial), record=False)
     plain, corrected = compatibility_pairs(sweep, TrialStore(tmp_path / "trials"))
     assert corrected.original.spec.settings.bias_correction
-    assert plain.change("cosine.output") == 0.0  # max has no quirk
+    assert plain.change("cosine.output") == 0.0  # no rule about max costs accuracy
     assert (corrected.change("cosine.output") or 0.0) > 0.0
     assert corrected.test is not None
     page = (sweep_folder(tmp_path, SUITE.name) / REPORT_FILE).read_text(encoding="utf-8")

@@ -27,8 +27,8 @@ from engine.errors import PtqlabError, hint
 from engine.frontend import load_network
 from engine.frontend.outputs import cut
 from engine.ir import save_model
-from engine.parity.quirks import quirk
 from engine.rewrite import rewritings_of
+from engine.rulebook.book import find_rule
 from engine.simulate import Session
 from engine.simulate.tensors import random_feed
 from harness.cli.main import app as ptqlab
@@ -62,7 +62,7 @@ LOOKUPS: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "stage of a bound": (lambda net: parse_bounds(["quantised:sqnr=3"]), "quantized"),
     "bound": (lambda net: parse_bounds(["quantized:sqrn=3"]), "sqnr"),
     "metric of a task": (lambda net: open_score("topp1"), "top1"),
-    "quirk": (lambda net: quirk("undefined-entris"), "undefined-entries"),
+    "rule": (lambda net: find_rule("arithmetic.undefined-entris"), "arithmetic.undefined-entries"),
     "rewrite": (lambda net: rewritings_of(load_network(net), "bayes-e", wanted=["sofmax"]), "softmax"),
     "column": (lambda net: asked_column(Path("t.csv"), ["file", "label"], "labl"), "label"),
     "executor": (lambda net: executor_factory("procesess"), "processes"),

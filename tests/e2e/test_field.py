@@ -358,7 +358,7 @@ def test_an_average_over_the_border_is_named_and_its_remedy_helps(
     (tmp_path / "cpu").mkdir()
     result, _ = converted_anew(tmp_path / "bpu", model)
     assert worst_cosine(result) < 0.99
-    assert "quirk border-average on 1 nodes (pool)" in caplog.text
+    assert "rule arithmetic.border-average on 1 nodes (pool)" in caplog.text
     assert "Give the node the CPU in node_info" in caplog.text
     result, _ = converted_anew(tmp_path / "cpu", model, model__node_info={"pool": {"ON": "CPU"}})
     assert worst_cosine(result) > 0.999

@@ -20,7 +20,9 @@ from engine.ir import (
     calibration_of,
     check_tensors,
     constant_of,
+    decline,
     file_name,
+    is_declined,
     load_model,
     mark,
     node_by_name,
@@ -287,3 +289,11 @@ def test_equal_models_have_equal_bytes() -> None:
         second.metadata_props[key] = key
     assert to_bytes(first) == to_bytes(first.clone())
     assert onnx.load_from_string(to_bytes(second)).graph == onnx.load_from_string(to_bytes(first)).graph
+
+
+def test_a_rule_is_declined_by_name() -> None:
+    (node, *_) = residual().graph
+    assert not is_declined(node, "a.b")
+    for rule in ("a.b", "a.c", "a.b"):
+        decline(node, rule)
+    assert [is_declined(node, rule) for rule in ("a.b", "a.c", "a", "")] == [True, True, False, False]

@@ -15,10 +15,10 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
+from engine.ir import decline
 from engine.ops.core.element_functions import element_function
-from engine.ops.lut import OUTER_SLOPES, curve_of, lookup_table
+from engine.ops.lut import OUTER_SLOPES, UNDEFINED_ENTRIES, curve_of, lookup_table
 from engine.ops.lut2_layer import Lut2Layer, Symmetry, interpolation_tables, two_slopes
-from engine.parity import UNDEFINED_ENTRIES, decline
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "edges"
 OPERATORS = {"Rsqrt": "HzRsqrt", "RsqrtEps": "HzRsqrt", "Log1p": "Log", "Pow05": "Pow"}

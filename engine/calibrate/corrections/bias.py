@@ -24,7 +24,8 @@ from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
 from engine.calibrate.methods.thresholds import names_before_calibration
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, set_constant, shape_of
-from engine.parity import BIAS_CORRECTION_RACE, record
+from engine.rulebook.integers import BIAS_CORRECTION_RACE
+from engine.rulebook.marks import note
 
 Vector = NDArray[np.float64]
 Biases = dict[str, NDArray[np.float32]]
@@ -78,7 +79,7 @@ def correct_in_turn(
     _take_from_bias(corrected, errors)
     for node in corrected.graph:
         if str(node.name) in errors:
-            record(node, BIAS_CORRECTION_RACE)
+            note(node, BIAS_CORRECTION_RACE)
     return corrected
 
 

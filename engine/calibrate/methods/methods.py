@@ -13,7 +13,7 @@ from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
 from engine.config.options import CalibrationChoice
 from engine.errors import ConfigError, UnsupportedError
-from engine.parity import BIAS_CORRECTION_RACE, KL_STEPS, quirk
+from engine.rulebook.integers import BIAS_CORRECTION_RACE, KL_STEPS, imitates
 from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
@@ -46,7 +46,7 @@ class CalibrationOptions(CalibrationChoice):
     @property
     def takes_mean_errors(self) -> bool:
         """Whether mean errors are taken out of biases, each once: on request, or in place of the original's way."""
-        right = not quirk(BIAS_CORRECTION_RACE).imitated(self.compatibility)
+        right = not imitates(BIAS_CORRECTION_RACE, self.compatibility)
         return self.mean_bias_correction or (self.bias_correction and right and self.calibration_type.needs_data)
 
     @property
@@ -71,8 +71,8 @@ class Method(ABC):
         """The order statistics that the method needs besides the maximum."""
         return ()
 
-    def quirk(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
-        """Code of the quirk without which the threshold would be another one; None where there is none."""
+    def rule(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
+        """Id of the rule without which the threshold would be another one; None where there is none."""
         return None
 
     @abstractmethod
@@ -109,11 +109,11 @@ class Kl(Method):
         Raises:
             ConfigError: the statistics hold no histogram.
         """
-        return _kl_threshold(distribution, stepped=quirk(KL_STEPS).imitated(options.compatibility))
+        return _kl_threshold(distribution, stepped=imitates(KL_STEPS, options.compatibility))
 
-    def quirk(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
-        """``kl-steps`` where exact divergences have their minimum elsewhere."""
-        if not quirk(KL_STEPS).imitated(options.compatibility):
+    def rule(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
+        """``method.kl-steps`` where exact divergences have their minimum elsewhere."""
+        if not imitates(KL_STEPS, options.compatibility):
             return None
         stepped, exact = (_kl_threshold(distribution, stepped=flag) for flag in (True, False))
         return None if stepped == exact else KL_STEPS

@@ -31,7 +31,7 @@ from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, ca
 from engine.calibrate.statistics.statistics import Statistics
 from engine.graph.scales import scale_source
 from engine.ir import Calibration, calibration_nodes, read_calibration, to_bytes
-from engine.parity import DEFAULT_FIRST_SAMPLE, quirk
+from engine.rulebook.integers import DEFAULT_FIRST_SAMPLE, imitates
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -100,8 +100,8 @@ class Search(ABC):
 class ModelwiseSearch(Search):
     """``default``: the method whose outputs are most similar to the float ones.
 
-    As in the original the first sample decides between methods per tensor (quirk ``default-first-sample``), unless
-    ``compatibility`` is ``clean``: a mean over samples is the steadier estimate of what is seen on other data. A method
+    As in the original (rule ``method.default-first-sample``) the first sample decides between methods per tensor,
+    unless ``compatibility`` is ``clean``: a mean over samples is the steadier estimate on other data. A method
     that reaches :data:`SENSITIVE` there is taken (``mobilenet_v2``, ``style``, ``sknet``). Below, asymmetric forms
     compete too (``centernet``; provisional, one network), and the mean decides whether the best goes per channel, for
     which the original has no rule that is known. ``per_channel`` is searched, so it need not be set.
@@ -120,7 +120,7 @@ class ModelwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        first = quirk(DEFAULT_FIRST_SAMPLE).imitated(options.compatibility)
+        first = imitates(DEFAULT_FIRST_SAMPLE, options.compatibility)
         field = _race(subject, _elementary(options), first)
         best = min(field, key=lambda candidate: field[candidate].loss)
         for candidate, runner in field.items():

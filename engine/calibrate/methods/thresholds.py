@@ -26,7 +26,7 @@ from engine.ir import (
     read_calibration,
     written_thresholds,
 )
-from engine.parity import record
+from engine.rulebook.marks import note
 from engine.terms import CalibrationType
 
 Thresholds = Mapping[str, Sequence[float]]
@@ -130,15 +130,15 @@ def apply_thresholds(
     return model
 
 
-def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequence[CalibrationOptions]) -> None:
-    """Note on the operators of ``calibrated`` where a quirk of the original decided one of their thresholds.
+def note_rules(calibrated: ir.Model, statistics: Statistics, candidates: Sequence[CalibrationOptions]) -> None:
+    """Note on the operators of ``calibrated`` where a rule about methods decided one of their thresholds.
 
     An operator's thresholds are those of the tensors that it reads; those of an output of the network that no operator
     reads are of the one that gives it. What takes the largest threshold of several has no note of its own: the node
     that joins them reads those.
 
     Args:
-        calibrated: model whose thresholds stand; operators get the note (:func:`engine.parity.record`).
+        calibrated: model whose thresholds stand; operators get the note (:func:`engine.rulebook.marks.note`).
         statistics: that they were chosen from.
         candidates: the methods that they may be of; of those with equal thresholds the first one counts.
     """
@@ -150,9 +150,9 @@ def record_quirks(calibrated: ir.Model, statistics: Statistics, candidates: Sequ
         tensor = statistics.tensors[source]
         equal = (each for each in candidates if _has(node, {source: tensor.thresholds(each)}, outputs))
         chosen = next(equal, None)
-        code = None if chosen is None else tensor.quirk(chosen)
-        for operator in () if code is None else _operators_of(node):
-            record(operator, str(code))
+        rule = None if chosen is None else tensor.rule(chosen)
+        for operator in () if rule is None else _operators_of(node):
+            note(operator, str(rule))
 
 
 def _has(node: ir.Node, thresholds: Thresholds, outputs: Mapping[str, str]) -> bool:

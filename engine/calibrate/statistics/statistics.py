@@ -50,13 +50,13 @@ class TensorStatistics:
             return (common,)
         return tuple(float(value) for value in np.float32(common) / channel_scales(self.channel_max))
 
-    def quirk(self, options: CalibrationOptions) -> str | None:
-        """Code of the quirk of the original that decided :meth:`thresholds`; None where there is none.
+    def rule(self, options: CalibrationOptions) -> str | None:
+        """Id of the rule of the original that decided :meth:`thresholds`; None where there is none.
 
         Raises:
             ConfigError: as there.
         """
-        return method_of(options).quirk(self._distribution(options), options)
+        return method_of(options).rule(self._distribution(options), options)
 
     def _distribution(self, options: CalibrationOptions) -> Distribution:
         return self.equalized if options.per_channel and self.equalized is not None else self.pooled

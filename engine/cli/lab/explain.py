@@ -45,7 +45,7 @@ class Explained:
         reason: why it runs on the CPU.
         hint: what to change so that it would not.
         reads: names of the nodes whose results it reads.
-        unmeasured: operator and rank that no measured conversion has, and quirks of the original that decided it.
+        unmeasured: operator and rank that no measured conversion has, and rules that cost accuracy there.
         rules: ids of the rules that decided where it runs, and how what it reads is quantised.
     """
 

@@ -49,7 +49,7 @@ def rules(
 def show(name: Annotated[str, typer.Argument(metavar="ID", help="Rule, as ptqlab rules and explain name it.")]) -> None:
     """Show a rule: its sentence, when it applies, what it decides, and the recorded conversions that show it."""
     from engine.rulebook.book import chips_of, decision_of, find_rule
-    from engine.rulebook.evidence import evidence_for
+    from engine.rulebook.evidence import evidence_text
 
     rule = find_rule(name)
     say(rule.id)
@@ -59,7 +59,11 @@ def show(name: Annotated[str, typer.Argument(metavar="ID", help="Rule, as ptqlab
     say(f"  then: {decision_of(rule)}")
     if rule.over:
         say(f"  over: {', '.join(rule.over)}")
-    say(f"  evidence: {evidence_for(rule.id)}")
+    if rule.instead:
+        say(f"  costs accuracy; with compatibility clean {rule.instead}")
+    if rule.advice:
+        say(f"  costs accuracy: {rule.advice}")
+    say(f"  evidence: {evidence_text(rule)}")
 
 
 @app.command()
@@ -69,10 +73,15 @@ def evidence(
     most_nodes: Annotated[
         int, typer.Option(min=0, help="Nodes of a network for which it is tried what it becomes without each rule.")
     ] = 60,
+    holdout: Annotated[
+        str | None, typer.Option(metavar="every:N", help="Count every Nth network apart, without its names.")
+    ] = None,
 ) -> None:
     """Replay recorded conversions: which show each rule, contradict it, and need it."""
+    from engine.cli.lab.conformance import read_holdout
     from engine.conformance.cases import find_cases
     from engine.conformance.rule_evidence import gather, write_evidence
+    from engine.conformance.run import held_out
 
     cases = [case for folder in folders for case in find_cases(folder)]
     silent: list[str] = []
@@ -81,7 +90,7 @@ def evidence(
         silent.append(case)
         say(f"{case} says nothing: {why.splitlines()[0]}", err=True)
 
-    found = gather(cases, most_nodes, note)
+    found = gather(cases, most_nodes, note, held_out(cases, read_holdout(holdout)))
     if len(silent) == len(cases):
         raise ConfigError(
             f"no recorded conversion in {', '.join(map(str, folders))} says anything; "

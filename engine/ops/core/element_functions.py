@@ -10,11 +10,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import before_calibration, constant_of
+from engine.ir import before_calibration, constant_of, is_declined
 from engine.ops.core.float_nodes import clip_limits, given, required
 from engine.ops.core.special import error_function, exponential, sigmoid
 from engine.ops.foreign.composite import COMPOSITES
-from engine.parity import HARD_SIGMOID, is_declined
 
 Function = Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
 
@@ -85,6 +84,9 @@ STANDARD: Mapping[str, Function] = MappingProxyType(
 )
 """Standard element-wise operators that become a table."""
 
+HARD_SIGMOID = "arithmetic.hard-sigmoid-slope"
+"""The rule of the original for the int8 table of a HardSigmoid."""
+
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {**STANDARD, **{name: c.function for name, c in COMPOSITES.items() if c.function is not None}}
 )
@@ -119,7 +121,7 @@ def table_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
 
 
 def hard_sigmoid_of_tables(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``clip(x / 6 + 0.5, 0, 1)``: a quirk of the original, whose int8 tables ignore ``alpha``.
+    """``clip(x / 6 + 0.5, 0, 1)``: so the original does, whose int8 tables ignore ``alpha``.
 
     All 23 tables of the four networks that have one hold this function (``db_text``, ``ghostnet``,
     ``mobilenet_v3``, and ``min_hardsigmoid`` with alpha 0.2). Other offsets than 0.5 were not seen.

@@ -62,3 +62,12 @@ def test_evidence_is_written_as_the_rulebook_reads_it(case: RecordedCase, tmp_pa
 def test_a_network_of_one_relu_needs_its_operator() -> None:
     model = optimize(network([one("Relu", "c0")]), "bayes-e")
     assert needed_by(PlacedSubject(model, "bayes-e", PlacementOptions()), ["device.bpu"]) == ["device.bpu"]
+
+
+def test_networks_kept_apart_are_counted_without_their_names(case: RecordedCase) -> None:
+    seen, apart = gather([case], most_nodes=0), gather([case], most_nodes=100, apart=[case.family])
+    assert {rule: each.apart for rule, each in apart.items()} == {rule: each.nodes for rule, each in seen.items()}
+    assert {rule: each.apart_contradicted for rule, each in apart.items()} == {
+        rule: len(each.contradicted) for rule, each in seen.items()
+    }
+    assert not any(each.cases or each.nodes or each.contradicted or each.needed for each in apart.values())

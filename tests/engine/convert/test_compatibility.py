@@ -1,4 +1,4 @@
-"""``compatibility``: the original's quirks that cost accuracy are imitated, or not."""
+"""``compatibility``: rules of the original that cost accuracy are followed, or not."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def errors(folder: Path, result: ConversionResult) -> float:
 def test_hard_sigmoid_has_its_own_slope_with_clean_only(network: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "engine.convert"):
         original = converted(network, "original")
-    assert "quirk hard-sigmoid-slope on 1 nodes (gate): HardSigmoid has the slope 1/6" in caplog.text
+    assert "rule arithmetic.hard-sigmoid-slope on 1 nodes (gate): HardSigmoid has the slope 1/6" in caplog.text
     caplog.clear()
     clean = converted(network, "clean")
-    assert "quirk" not in caplog.text
+    assert "rule " not in caplog.text
     assert errors(network, clean) < errors(network, original) / 4
     remarks = {result.nodes[1].remarks: result.nodes[1].node for result in (original, clean)}
-    assert remarks == {"quirk hard-sigmoid-slope": "gate", "": "gate"}
+    assert remarks == {"rule arithmetic.hard-sigmoid-slope": "gate", "": "gate"}
 
 
 def test_what_is_read_back_from_files_is_the_same(network: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_read_back_from_files_is_the_same(network: Path) -> None:
 def test_biases_are_corrected_once_with_clean(network: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         original = converted(network, "original", optimization="bias_correction")
-    assert "quirk bias-correction-race (provisional) on 2 nodes (first, last)" in caplog.text
+    assert "rule method.bias-correction-race (provisional) on 2 nodes (first, last)" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         clean = converted(network, "clean", optimization="bias_correction")
@@ -123,12 +123,12 @@ def test_nodes_whose_threshold_steps_of_kl_decided_are_marked(network: Path, cap
     caplog.clear()
     with caplog.at_level(logging.WARNING, "engine.convert"):
         clean = converted(network, "clean", calibration_type="kl")
-    assert "quirk" not in caplog.text
+    assert "rule " not in caplog.text
     before, now = ({row.node: row.threshold for row in result.nodes} for result in (original, clean))
-    marked = [row.node for row in original.nodes if "quirk kl-steps" in row.remarks]
+    marked = [row.node for row in original.nodes if "rule method.kl-steps" in row.remarks]
     assert marked == [node for node in before if before[node] != now[node]]
     assert "first" in marked
     assert line.startswith(
-        f"quirk kl-steps on {len(marked)} nodes ({', '.join(marked)}): kl takes the first of the cuts"
+        f"rule method.kl-steps on {len(marked)} nodes ({', '.join(marked)}): Calibration by kl takes the first of the "
     )
     assert line.endswith("With compatibility clean the cut of least divergence, in float64.")

@@ -9,11 +9,12 @@ import pytest
 
 from engine.chips import March
 from engine.compile import load_bin
-from engine.convert.converter import MODELS, Phase, Workspace, convert, log_ends, log_quirks, parameters_as_text
+from engine.convert.converter import MODELS, Phase, Workspace, convert, log_costly_rules, log_ends, parameters_as_text
 from engine.convert.items import CALIBRATED, FOLDED, ORIGINAL
 from engine.errors import ConfigError
 from engine.ir import load_model, to_bytes
-from engine.parity import QUIRKS, record
+from engine.rulebook.book import RULES
+from engine.rulebook.marks import note
 from tests.engine.calibrate.models import residual
 from tests.engine.convert.conftest import Converted
 from tests.engine.convert.work import configured
@@ -116,14 +117,14 @@ def test_the_log_names_inputs_and_outputs(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize(("count", "shown"), [(1, "conv0"), (3, "conv0, relu0, conv1"), (4, "conv0, relu0, conv1 …")])
-def test_the_log_names_three_nodes_that_a_quirk_decided(
+def test_the_log_names_three_nodes_where_a_rule_costs_accuracy(
     count: int, shown: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    code, quirk = next((code, quirk) for code, quirk in QUIRKS.items() if quirk.remark)
+    rule = RULES["arithmetic.hard-sigmoid-slope"]
     model = residual()
     for node in list(model.graph)[:count]:
-        record(node, code)
-    log_quirks(model)
+        note(node, rule.id)
+    log_costly_rules(model)
     (line,) = caplog.messages
-    assert line.startswith(f"{quirk.remark} on {count} nodes ({shown}): {quirk.rule}")
-    assert line.endswith(f" With compatibility clean {quirk.instead}.") == bool(quirk.instead)
+    assert line.startswith(f"rule {rule.id} on {count} nodes ({shown}): {rule.says}")
+    assert line.endswith(f" With compatibility clean {rule.instead}.")

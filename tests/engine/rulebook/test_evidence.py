@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.rulebook.book import RULES
-from engine.rulebook.evidence import RuleEvidence, evidence_for, load_evidence
+from engine.rulebook.evidence import RuleEvidence, evidence_for, evidence_text, is_provisional, load_evidence
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,10 @@ from engine.rulebook.evidence import RuleEvidence, evidence_for, load_evidence
     [
         (RuleEvidence(), "no recorded conversion shows it"),
         (RuleEvidence(cases=1, networks=1, nodes=3), "3 nodes in 1 case of 1 network, so it is provisional"),
+        (
+            RuleEvidence(cases=2, networks=2, nodes=3, apart=4, apart_contradicted=1),
+            "3 nodes in 2 cases of 2 networks; kept apart: 4 nodes, 1 otherwise",
+        ),
         (
             RuleEvidence(cases=4, networks=2, nodes=9, contradicted=1, contradictions=("a: b",), needed=("c", "d")),
             "9 nodes in 4 cases of 2 networks; the original did otherwise at 1: a: b; "
@@ -32,3 +36,14 @@ def test_the_file_has_every_rule_and_no_other() -> None:
 
 def test_what_no_case_says_anything_of_has_no_evidence() -> None:
     assert evidence_for("device.made-up") == RuleEvidence()
+
+
+def test_what_no_replay_shows_was_measured_apart() -> None:
+    replayed, apart, once = (
+        RULES[name] for name in ("calibrated.input", "method.kl-steps", "method.bias-correction-race")
+    )
+    assert evidence_text(replayed) == str(evidence_for(replayed.id))
+    assert apart.measured is not None
+    assert evidence_text(apart) == apart.measured.how
+    assert evidence_text(once).endswith("; one network, so it is provisional")
+    assert [is_provisional(rule) for rule in (replayed, apart, once)] == [False, False, True]

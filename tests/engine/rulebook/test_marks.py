@@ -6,7 +6,7 @@ from onnx import helper
 
 from engine.place import place
 from engine.rulebook.book import RULES
-from engine.rulebook.marks import note, rules_behind, rules_of
+from engine.rulebook.marks import costly, note, remark, rules_behind, rules_of, told
 from tests.engine.place.networks import network, one
 
 
@@ -29,3 +29,17 @@ def test_every_node_of_a_placed_model_carries_the_rules_that_decided_it() -> Non
     nodes = {node.name: node for node in placed.graph}
     assert rules_of(nodes["There"])[0] == "device.late-operator"
     assert "calibrated.input" in rules_behind(nodes["There"])
+
+
+def test_what_costs_accuracy_is_told_by_node_and_by_rule() -> None:
+    first, second = RULES["arithmetic.hard-sigmoid-slope"], RULES["method.bias-correction-race"]
+    model = network([one("HardSigmoid", "c0")])
+    nodes = list(model.graph)
+    for node, rules in zip(nodes, ((second,), (first, second), ()), strict=False):
+        for rule in rules:
+            note(node, rule.id)
+    note(nodes[0], "device.late-operator")
+    note(nodes[0], "arithmetic.of-another-version")
+    assert costly(model) == {first: (nodes[1].name,), second: (nodes[0].name, nodes[1].name)}
+    assert (told(first), told(second)) == (f"rule {first.id}", f"rule {second.id} (provisional)")
+    assert [remark(node) for node in nodes[:3]] == [told(second), f"{told(first)}, {told(second)}", ""]

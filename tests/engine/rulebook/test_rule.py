@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.chips import ChipFamily
 from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
+from engine.terms import Compatibility
 
 EVEN = Pattern[int]("is even", lambda number: number % 2 == 0)
 LARGE = Pattern[int]("is large", lambda number: number > 10)
@@ -81,3 +84,10 @@ def test_a_table_without_a_rule_lets_the_next_one_decide() -> None:
 def test_tables_that_do_not_hold_together_are_refused(rules: list[Rule[int, str]], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Table("number", rules)
+
+
+def test_a_rule_that_costs_accuracy_is_followed_unless_something_else_is_done() -> None:
+    free, fixed, right = rule("a"), replace(rule("b"), advice="Avoid it"), replace(rule("c"), instead="the right thing")
+    assert [each.costs_accuracy for each in (free, fixed, right)] == [False, True, True]
+    assert all(each.imitated(Compatibility.ORIGINAL) for each in (free, fixed, right))
+    assert [each.imitated(Compatibility.CLEAN) for each in (free, fixed, right)] == [True, True, False]

@@ -19,8 +19,9 @@ from engine.calibrate.corrections.bias import (
     without_bias,
 )
 from engine.ir import constant_of, to_bytes
-from engine.parity import BIAS_CORRECTION_RACE, decided
 from engine.place import PlacementOptions, place
+from engine.rulebook.integers import BIAS_CORRECTION_RACE
+from engine.rulebook.marks import costly
 from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, graph, residual
 
 
@@ -196,6 +197,4 @@ def test_processes_do_not_see_what_the_other_corrected(
 
 def test_nodes_that_were_corrected_in_turn_are_marked() -> None:
     corrected = correct_in_turn(residual(), calibrated_residual(), ArrayData(DATA))
-    assert {item.code: nodes for item, nodes in decided(corrected).items()} == {
-        BIAS_CORRECTION_RACE: ("conv0", "conv1")
-    }
+    assert {rule.id: nodes for rule, nodes in costly(corrected).items()} == {BIAS_CORRECTION_RACE: ("conv0", "conv1")}

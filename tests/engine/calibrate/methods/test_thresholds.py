@@ -21,7 +21,7 @@ from engine.calibrate.methods.thresholds import (
     calibrate,
     calibration_tensors,
     names_before_calibration,
-    record_quirks,
+    note_rules,
     threshold_sources,
 )
 from engine.calibrate.statistics.statistics import TensorStatistics
@@ -33,7 +33,8 @@ from engine.ir import (
     read_calibration,
     to_bytes,
 )
-from engine.parity import KL_STEPS, quirks_of
+from engine.rulebook.integers import KL_STEPS
+from engine.rulebook.marks import rules_of
 from engine.terms import CalibrationType
 from tests.engine.calibrate.models import add_calibration, graph, residual
 
@@ -228,14 +229,14 @@ def test_the_largest_of_several_tensors_and_fixed_thresholds(fixed: float, expec
 
 
 @pytest.mark.parametrize(("changes", "noted"), [({"factor": 1.2}, True), ({"largest": ("a",)}, False)])
-def test_a_quirk_is_noted_through_a_margin_but_not_on_what_joins(
+def test_a_rule_is_noted_through_a_margin_but_not_on_what_joins(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], noted: bool
 ) -> None:
-    monkeypatch.setattr(TensorStatistics, "quirk", lambda *_: KL_STEPS)
+    monkeypatch.setattr(TensorStatistics, "rule", lambda *_: KL_STEPS)
     model, statistics = residual(), collect(residual(), ["a"], DATA)
     change_scale_source(add_calibration(model, "a"), **changes)
     calibrated = apply_thresholds(model, statistics.thresholds(CalibrationOptions()))
-    record_quirks(calibrated, statistics, [CalibrationOptions()])
+    note_rules(calibrated, statistics, [CalibrationOptions()])
     (node,) = calibration_nodes(calibrated)
     readers = [usage.node for usage in node.outputs[0].uses()]
-    assert [[each.code for each in quirks_of(reader)] for reader in readers] == [[KL_STEPS] if noted else []]
+    assert [KL_STEPS in rules_of(reader) for reader in readers] == [noted]

@@ -1,0 +1,130 @@
+"""What the original computes otherwise than the float network says, and how it chooses thresholds and biases: rules
+that no placement shows. Where one costs accuracy, ``compatibility: clean`` does what ``instead`` says.
+
+Those of ``arithmetic`` are about nodes on the BPU; placement notes them. Those of ``method`` are about the options of a
+calibration: :mod:`engine.calibrate` asks them, and notes the nodes whose thresholds or biases they decided.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+
+from engine.facts.devices import on_bpu
+from engine.ir import calibration_of
+from engine.ops.average_pool import reaches_over
+from engine.ops.core.element_functions import FUNCTIONS, HARD_SIGMOID
+from engine.ops.lut import UNDEFINED_ENTRIES, leaves_domain
+from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
+from engine.terms import Compatibility
+
+BORDER_AVERAGE = "arithmetic.border-average"
+BIAS_CORRECTION_RACE = "method.bias-correction-race"
+KL_STEPS = "method.kl-steps"
+DEFAULT_FIRST_SAMPLE = "method.default-first-sample"
+
+
+def _in_int8(node: ir.Node) -> bool:
+    found = [calibration_of(value) for value in node.inputs if value is not None]
+    return any(calibration is not None and calibration.qtype == "int8" for calibration in found)
+
+
+_TABLE: Pattern[ir.Node] = Pattern(
+    "is computed by an int8 table", lambda node: on_bpu(node) and node.op_type in FUNCTIONS and _in_int8(node)
+)
+
+ARITHMETIC: Table[ir.Node, str] = Table(
+    "arithmetic",
+    (
+        Rule(
+            HARD_SIGMOID,
+            "HardSigmoid has the slope 1/6 and the offset 1/2 in its int8 table whatever the model gives.",
+            _TABLE & Pattern("is a HardSigmoid", lambda node: node.op_type == "HardSigmoid"),
+            "slope 1/6, offset 1/2",
+            instead="the table is that of the model's own alpha and beta",
+            measured=MeasuredApart(
+                "all 256 entries of the first HardSigmoid of six networks; at alpha 0.2 a right table differs in 241", 6
+            ),
+        ),
+        Rule(
+            BORDER_AVERAGE,
+            "An AveragePool on the BPU divides by the size of the whole window where it reaches over the border of the "
+            "map too, whatever count_include_pad and ceil_mode say.",
+            Pattern(
+                "is an AveragePool on the BPU that reaches over the border",
+                lambda node: node.op_type == "AveragePool" and on_bpu(node) and reaches_over(node),
+            ),
+            "divided by the whole window",
+            advice="Give the node the CPU in node_info, or train and export with count_include_pad 1 and ceil_mode 0",
+            measured=MeasuredApart(
+                "the integer outputs of three small networks (docs/evidence/field.md); reference/arithmetic.md 1", 3
+            ),
+        ),
+        Rule(
+            UNDEFINED_ENTRIES,
+            "Tables of int8 hold -128 where the function is not defined, such as a root of negative numbers, which "
+            "rounding can reach where the float network does not.",
+            _TABLE & Pattern("can read what its function is not defined for", leaves_domain),
+            "-128",
+            instead="such an entry is that of the nearest input with a value",
+            measured=MeasuredApart(
+                "the tables of Sqrt, Log, Pow, 1/Sqrt, Acos, Asin and Atanh in 14 small networks on three marches "
+                "(docs/evidence/field.md); that of Acosh holds 0 below 1",
+                14,
+            ),
+        ),
+    ),
+)
+"""About a placed node."""
+
+
+def _asked(says: str) -> Pattern[Any]:
+    """What a configuration asks for: engine.calibrate looks where it does it."""
+    return Pattern(says, lambda options: True)
+
+
+METHODS: Table[Any, str] = Table(
+    "method",
+    (
+        Rule(
+            BIAS_CORRECTION_RACE,
+            "The option bias_correction takes errors out of biases in two processes that do not see each other's "
+            "corrections.",
+            _asked("has a bias, with bias_correction"),
+            "corrected in two processes",
+            instead="every bias is corrected once, as mean_bias_correction does",
+            measured=MeasuredApart(
+                "the node table of one configuration of EfficientNet-Lite0; MnasNet departs from it (cosine 0.84)", 1
+            ),
+        ),
+        Rule(
+            DEFAULT_FIRST_SAMPLE,
+            "Calibration by default takes the method whose outputs are most similar on the first calibration sample.",
+            _asked("is calibrated by default"),
+            "judged on the first sample",
+            instead="the mean over up to 32 samples decides",
+            measured=MeasuredApart(
+                "six of seven networks, and ten probes; in the seventh (CenterNet) another graph is compared. Whether "
+                "it then goes per channel or asymmetric follows no rule that is known",
+                6,
+            ),
+        ),
+        Rule(
+            KL_STEPS,
+            "Calibration by kl takes the first of the cuts whose divergences differ by less than about 1e-6.",
+            _asked("is calibrated by kl"),
+            "the first of such cuts",
+            instead="the cut of least divergence, in float64",
+            measured=MeasuredApart(
+                "four of 537 thresholds, in EfficientNet-Lite0 and a small EfficientNet; the step is fitted", 2
+            ),
+        ),
+    ),
+)
+"""About the options of a calibration."""
+
+
+def imitates(rule: str, compatibility: Compatibility) -> bool:
+    """Whether a calibration follows the rule of ``METHODS`` with that id."""
+    return next(each for each in METHODS if each.id == rule).imitated(compatibility)
