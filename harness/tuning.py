@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.samples import halves
 from engine.calibrate.data.sources import ArrayData
+from engine.chips import March
 from engine.cli.lab.tune import ReportedMetric, search_of
 from engine.config import Config
 from engine.errors import ConfigError
 from engine.frontend import parse
 from engine.simulate import Session
-from engine.terms import March
 from engine.tune import MixedPrecisionSearch
 from harness.backends.foreign import run_float_file
 from harness.backends.stages.images import CalibrationUse, calibration_samples, chosen_samples

@@ -31,7 +31,7 @@ class CalibrationChoice(BaseModel):
             :func:`engine.calibrate.corrections.rounding.round_weights`.
         mean_bias_correction: not in the original: correct biases by mean errors
             (:func:`engine.calibrate.corrections.bias.correct_biases`).
-        compatibility: whether the original's quirks that cost accuracy are imitated (:mod:`engine.parity`).
+        compatibility: whether rules of the original that cost accuracy are followed (docs/rules.md).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

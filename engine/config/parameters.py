@@ -110,7 +110,7 @@ class ModelParameters(Group):
         debug_mode: ``dump_calibration_data`` keeps the calibration data as ``.npy``.
         node_info: device and data types by node name.
         compatibility: ``original`` converts as the original does; ``clean`` does the right thing where the original's
-            way costs accuracy (:mod:`engine.parity`). An option of ptqlab.
+            way costs accuracy (rules.md). An option of ptqlab.
     """
 
     prototxt: File = None

@@ -38,7 +38,7 @@ class PlacementOptions:
         run_on_cpu: names of nodes to compute in float.
         run_on_bpu: names of nodes to compute in integers where that is possible.
         output_type: ``int8`` or ``int16`` for all graph outputs; ``None`` for int32 tails.
-        compatibility: whether the original's quirks that cost accuracy are imitated.
+        compatibility: whether rules of the original that cost accuracy are followed.
     """
 
     node_info: Mapping[str, NodeTypes] = field(default_factory=dict)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.chips import DEFAULT_MARCH, March
 from engine.cli.console import say
 from engine.cli.lab.tune import TOP1
 from engine.errors import ConfigError
-from engine.terms import March
 from harness import workdir as workdirs
 from harness.cli.options import Workdir
 
@@ -138,7 +138,7 @@ def tune(
             raise ConfigError(f"--metric {metric}: with --model, {TASK} is allowed: the metric of the card")
         settings = _settings(setting or ())
         search, reported = _of_card(
-            _card(model, workdir), march or March.BAYES_E, settings, samples, by_task=metric == TASK
+            _card(model, workdir), march or DEFAULT_MARCH, settings, samples, by_task=metric == TASK
         )
     found = tell_tuned(search, budget, reported, output, as_json=as_json)
     if model is not None and found.chosen.int16 and not found.chosen.cpu and not as_json:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.chips import March
 from engine.convert.items import QUANTIZED
-from engine.terms import March
 from harness.suites.settings import Settings
 from harness.tuning import ScoredSamples, search_of_card
 from harness.zoo.cards import Labels, load_card
@@ -17,7 +17,7 @@ CARD = load_card("mnist_lenet")
 
 def scored(indices: range, labels: Labels = Labels.DATA) -> ScoredSamples:
     card = CARD.model_copy(update={"metric": CARD.metric.model_copy(update={"labels": labels})})
-    search, _ = search_of_card(CARD, March.BAYES_E, Settings(), 2, 2, by_task=False)
+    search, _ = search_of_card(CARD, March("bayes-e"), Settings(), 2, 2, by_task=False)
     split = CARD.open_dataset().split(CARD.dataset.evaluation.split)
     return ScoredSamples(card, search.conversion.config, split, tuple(indices))
 
@@ -33,7 +33,7 @@ def test_decisions_of_the_float_model_stand_in_for_labels() -> None:
 
 
 def test_mixes_are_chosen_and_reported_on_different_samples() -> None:
-    search, reported = search_of_card(CARD, March.BAYES_E, Settings(), 4, 25, by_task=True)
+    search, reported = search_of_card(CARD, March("bayes-e"), Settings(), 4, 25, by_task=True)
     assert search.task is not None
     assert isinstance(chooser := search.task.__self__, ScoredSamples)  # type: ignore[attr-defined]
     assert isinstance(other := reported.of.__self__, ScoredSamples)  # type: ignore[attr-defined]
@@ -46,5 +46,5 @@ def test_mixes_are_chosen_and_reported_on_different_samples() -> None:
 def test_a_metric_that_should_be_small_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = type(CARD.open_metric())
     monkeypatch.setattr(metric, "higher_is_better", False)
-    search, _ = search_of_card(CARD, March.BAYES_E, Settings(), 4, 4, by_task=True)
+    search, _ = search_of_card(CARD, March("bayes-e"), Settings(), 4, 4, by_task=True)
     assert not search.higher_is_better
