@@ -292,8 +292,8 @@ _S100_INTRODUCTION = f"""# Configuration for the S100
 Generated from `engine.config` by `ptqlab config --reference --command hb_compile`; a test keeps it up to date.
 
 `hb_compile` reads a newer dialect of [the same parameters](configuration.md). `ptqlab config --template nash-e` prints
-a commented file to start from, and all commands of ptqlab read it: a file that names {_NEWER} is in this
-dialect.{_extrapolations()}
+a commented file to start from, and all commands of ptqlab read it: a file that names {_NEWER} is in
+this dialect.{_extrapolations()}
 
 The results are `<prefix>.hbm` and `<prefix>_quantized_model.bc`. They have ptqlab's own formats under these names, and
 their first line says so; the other models are `.onnx` files, as with `hb_mapper`.
