@@ -38,7 +38,7 @@ def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions) -> tup
     return _granted(model, march, options, wanted)
 
 
-def _sums(model: ir.Model, march: March) -> list[tuple[list[ir.Node], int]]:
+def _sums(model: ir.Model, march: Chip) -> list[tuple[list[ir.Node], int]]:
     """The chains that join a second tensor, and the place of the first sum in each, in graph order."""
     found = ((chain, next((i for i in range(1, len(chain)) if joins(chain[i])), 0)) for chain in chains(model, march))
     return [(chain, index) for chain, index in found if index]
@@ -67,7 +67,7 @@ def _reads_int16(head: ir.Node, types: Mapping[ir.Value, str]) -> bool:
 
 def _granted(
     model: ir.Model,
-    march: March,
+    march: Chip,
     options: PlacementOptions,
     wanted: Mapping[ir.Value, Mapping[tuple[str, str], None]],
 ) -> tuple[dict[ir.Value, str], list[Refusal]]:
