@@ -116,7 +116,8 @@ class Chip:
         requantize_as_conv: whether another scale of a map is a depthwise convolution; else an HzRequantize.
         rounding_bias_in_mul: whether products carry ``add_rounding_bias``.
         floor_in_sum: whether an HzSElementwiseAdd rounds down (all 9 in ``swin``, ``mobilevit`` and ``vit_sep`` on
-            bernoulli2; none of the 553 of bayes and bayes-e).
+            bernoulli2; none of the 553 of bayes and bayes-e), and an HzSQuantizedMatmul with it
+            (``tests/parity/recorded/matmul``; 72 of 72 others state ROUND).
         interpolate_twice: whether linear resizing rounds after each direction.
         resize_decimal_bits: fraction bits of resizing coordinates.
         layout_outside: whether layout transposes stand outside quantise and dequantise nodes, and image inputs are

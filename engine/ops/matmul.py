@@ -19,7 +19,7 @@ from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import FLOAT32_EXACT, INT32_LIMIT, Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
-from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -38,7 +38,9 @@ class Matmul(QuantizedOperator):
         "right_shift": Attribute("ints", (0,), "accumulator bits dropped before saturation to 16 bits"),
         "scale": Attribute("ints", (1,), "requantisation multiplier"),
         "out_shift": Attribute("ints", (0,), "rounding shift of the product"),
-        "rounding_method": ROUNDING,
+        "rounding_method": Attribute(
+            "str", "FLOOR", "ROUND: the last shift rounds half up; bernoulli2 has none, and floors"
+        ),
         "high_precision_output": Attribute("int", 0, "1: the output is the int32 accumulator"),
         "data_format": DATA_FORMAT,
     }
@@ -58,7 +60,8 @@ class Matmul(QuantizedOperator):
         unit, loss = case.scale, np.zeros(1)
         if not (attributes["output_bit"] == 32 or attributes["high_precision_output"]):
             stage = stage_of(attributes, "scale", "right_shift", "out_shift")
-            unit, loss = stage.unit * case.scale, stage.loss(case.qmax) * case.scale
+            floored = 0.5 if attributes["rounding_method"] == "FLOOR" else 0.0
+            unit, loss = stage.unit * case.scale, (stage.loss(case.qmax) + floored) * case.scale
         wanted, largest = x.scale * e.scale, x.largest * e.largest * terms
         error = coefficient(1.0, unit, wanted, largest) + (terms + 2) * FLOAT_ROUNDOFF * wanted * largest
         return np.where(largest <= ACCUMULATOR_MAX, error + loss, np.inf)
@@ -111,7 +114,8 @@ class MatmulRule(FloatRule):
                 "right_shift": split.right_shift.tolist(),
                 "scale": split.scale.tolist(),
                 "out_shift": split.out_shift.tolist(),
-                "rounding_method": "ROUND",
             }
+            if not lowering.march.floor_in_sum:
+                attributes["rounding_method"] = "ROUND"
         inputs = [a.value, b.value]
         lowering.emit("HzSQuantizedMatmul", node, inputs, attributes, result, bits=bits, scale=scale, layout="NCHW")

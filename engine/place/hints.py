@@ -88,6 +88,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.RANK_4_SEARCH: "search the channels of a rank-4 tensor (N, C, H, W), with keepdims 1",
         Code.RANK_4_SLOPES: "use one slope, or one per channel of a rank-4 tensor (N, C, H, W)",
         Code.RANK_OF_MATRICES: _RANK_4,
+        Code.SEVERAL_MATRICES: "split the heads, and multiply them one by one (Split, MatMul, Concat)",
         Code.RANKS_DIFFER: _SAME_RANK,
         Code.CONVOLUTION_2D: _TWO_DIMENSIONS,
         Code.DECONVOLUTION_2D: _TRANSPOSED,

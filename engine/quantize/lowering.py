@@ -134,7 +134,7 @@ class IntegerGraph:
         name = str(tensor.name)
         forms = self._integers.get(name)
         if forms is None:
-            forms = self._quantize(tensor, wanted, reader)
+            forms = self._quantize(tensor, wanted, reader, layout)
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
             forms = self._requantize(value, self._widened(value, forms, wanted), wanted)
@@ -308,8 +308,10 @@ class IntegerGraph:
         self._integers[str(value.name)] = {pixels.layout: Quantized(pixels.value, np.ones(1, np.float32), 8)}
         return pixels.value
 
-    def _quantize(self, tensor: ir.Value, wanted: Calibration | None, reader: Reader) -> dict[str, Quantized]:
-        """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose.
+    def _quantize(
+        self, tensor: ir.Value, wanted: Calibration | None, reader: Reader, layout: str
+    ) -> dict[str, Quantized]:
+        """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose that is needed.
 
         One that is only moved keeps its layout and has the scale of what is calibrated behind (``swin_b``).
         """
@@ -317,7 +319,7 @@ class IntegerGraph:
         if wanted is None:
             name, wanted = calibration_behind(self._source, tensor)
         source = self._float_or_constant(tensor)
-        outside = self.march.layout_outside and len(shape) == 4 and not moved
+        outside = self.march.layout_outside and len(shape) == 4 and not moved and layout == "NHWC"
         if outside:
             source = self._as_input(source, reader)
             shape = transposed(shape, TO_NHWC)
@@ -332,8 +334,8 @@ class IntegerGraph:
             shape,
         )
         self._quantized_ahead.update([quantized] if moved else ())
-        layout = ("NHWC" if outside else "NCHW") if len(shape) == 4 else "flat"
-        forms = {layout: Quantized(quantized, wanted.scales, wanted.bits)}
+        made = ("NHWC" if outside else "NCHW") if len(shape) == 4 else "flat"
+        forms = {made: Quantized(quantized, wanted.scales, wanted.bits)}
         self._integers[str(tensor.name)] = forms
         return forms
 

@@ -114,7 +114,6 @@ def _late(code: Code) -> Place:
 
 
 LACKING = (
-    "MatMul",
     "GlobalAveragePool",
     "ReduceMean",
     "ReduceSum",
@@ -159,6 +158,10 @@ def _is_no_float(site: DeviceSite) -> bool:
     return any(value.type is not None and value.dtype != ir.DataType.FLOAT for value in numbers)
 
 
+def _multiplies_several(node: ir.Node) -> bool:
+    return any(length != 1 for length in shape_of(node.outputs[0])[:-2])
+
+
 def _has_undefined_constant(site: DeviceSite) -> bool:
     node, rule = site.node, site.operator
     values = [] if rule is None else [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
@@ -193,11 +196,19 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.lacking",
-            "bernoulli2 computes products of matrices, means, sums and maxima over axes, and moves by Transpose, Tile "
-            "and Expand, on the CPU; a mean of a normalisation leaves the BPU late, and a Transpose that orders the "
-            "pixels of an image moves nothing.",
+            "bernoulli2 computes means, sums and maxima over axes, and moves by Transpose, Tile and Expand, on the "
+            "CPU; a mean of a normalisation leaves the BPU late, and a Transpose that orders the pixels of an image "
+            "moves nothing.",
             op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION,
             _cpu(Code.NO_OPERATOR),
+            BERNOULLI,
+            over=("device.several-matrices",),
+        ),
+        Rule(
+            "device.several-matrices",
+            "bernoulli2 multiplies one matrix by one: stacks of matrices are multiplied on the CPU.",
+            op("MatMul") & of_node("multiplies several matrices", _multiplies_several),
+            _cpu(Code.SEVERAL_MATRICES),
             BERNOULLI,
             over=("device.rank-4-only",),
         ),

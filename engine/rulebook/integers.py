@@ -23,6 +23,7 @@ BORDER_AVERAGE = "arithmetic.border-average"
 BIAS_CORRECTION_RACE = "method.bias-correction-race"
 KL_STEPS = "method.kl-steps"
 DEFAULT_FIRST_SAMPLE = "method.default-first-sample"
+SAMPLES_TOGETHER = "method.samples-together"
 
 
 def _in_int8(node: ir.Node) -> bool:
@@ -118,6 +119,19 @@ METHODS: Table[Any, str] = Table(
             instead="the cut of least divergence, in float64",
             measured=MeasuredApart(
                 "four of 537 thresholds, in EfficientNet-Lite0 and a small EfficientNet; the step is fitted", 2
+            ),
+        ),
+        Rule(
+            SAMPLES_TOGETHER,
+            "Calibration runs the network as it stands on 8 samples at once; where a Resize to fixed sizes or a Reshape "
+            "holds the number of samples and the run does not fail, what is behind it is of one sample.",
+            _asked("holds the number of samples"),
+            "of one sample in eight",
+            instead="every sample is computed by itself",
+            measured=MeasuredApart(
+                "thresholds of five networks with a Resize to fixed sizes whose result is added "
+                "(tests/parity/recorded/together), and of three drawn ones",
+                8,
             ),
         ),
     ),

@@ -8,7 +8,8 @@ which is computed with (``min_c2f``); through Reshape, Transpose and Resize the 
 was moved (the heads of YOLO11); of two Concats that a Resize's input and output go to, the one that runs last decides
 (the necks of YOLOv5 to YOLO11). What a Resize or Pad reads follows its output in the same way: 61 operands in 12
 networks do, 21 in four that something computes with keep their own (the necks of db_text, fpn_retina_gn and fpn_ssd,
-the Pads of blazeface). A Reshape or Pad that goes to the CPU late is tied as if it stayed (`input.244` of yolo11_b, the
+the Pads of blazeface); the result of a Resize then takes it (``tests/parity/recorded/together``, where its own would
+differ). A Reshape, Resize or Pad that goes to the CPU late is tied as if it stayed (`input.244` of yolo11_b, the
 reflecting Pads of style), Gathers are in another way (swin). The result of a Relu that no convolution absorbs has its
 input's threshold (golden conversions ``i16_conv1``, ``i16_res``).
 
@@ -31,7 +32,7 @@ from engine.ops.registry import rule_for
 from engine.rulebook.rule import Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, How, LargestOf, ScaleOf
 
-TIED_ON_CPU = ("Pad", "Reshape")
+TIED_ON_CPU = ("Pad", "Reshape", "Resize")
 """What has the scale of what it moves although it goes to the CPU late."""
 
 
@@ -112,6 +113,12 @@ def _source_takes_the_result(site: ScaleSite) -> Iterator[Constraint]:
 def _source_follows_the_result(site: ScaleSite) -> Iterator[Constraint]:
     """What the input has the scale of takes that of the result, unless something computes with it."""
     yield ScaleOf(site.operands[0], site.result, How.WITH_HEAD)
+
+
+def _both_share_one(site: ScaleSite) -> Iterator[Constraint]:
+    """What the input has the scale of takes that of the result; where something computes with it, it gives it."""
+    yield from _source_follows_the_result(site)
+    yield ScaleOf(site.result, site.operands[0], How.IF_FREE)
 
 
 def _operands_follow(site: ScaleSite) -> Iterator[Constraint]:
@@ -227,8 +234,16 @@ ENLARGED: ScaleTable = Table(
     "scale",
     [
         Rule(
+            "scale.resized",
+            "What a Resize reads takes the scale of its result; where something computes with it, the result takes "
+            "that of the input.",
+            _ties(Tie.ONE_FOR_BOTH, "enlarges a map") & Pattern("is a Resize", lambda site: site.node.op_type != "Pad"),
+            _both_share_one,
+            over=("scale.enlarged",),
+        ),
+        Rule(
             "scale.enlarged",
-            "What a Resize or Pad reads takes the scale of its result, unless something computes with it.",
+            "What a Pad reads takes the scale of its result, unless something computes with it.",
             _ties(Tie.ONE_FOR_BOTH, "enlarges a map"),
             _source_follows_the_result,
         ),

@@ -315,6 +315,14 @@ REMEDIES = [
         same=True,
     ),
     Remedy(
+        Code.SEVERAL_MATRICES,
+        "MatMul",
+        f"{HEAD}y = MatMul(c, c){TAIL}",
+        "one by one",
+        after="a = Conv(x, W(1, 4, 1, 1), W(1)); y = MatMul(a, a); z = Conv(y, W(4, 1, 1, 1), W(4))",
+        march="bernoulli2",
+    ),
+    Remedy(
         Code.RANKS_DIFFER,
         "Add",
         f"{HEAD}s = Reshape(ReduceMax(c, axes=[1]), [8, 8]); y = Add(c, s){TAIL}",

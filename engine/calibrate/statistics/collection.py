@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.calibrate.data.sources import CalibrationData, as_data
 from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.calibrate.forward.grouping import GROUP, group_size
+from engine.calibrate.forward.grouping import GROUP, TogetherSession, group_size, mixes_group
 from engine.calibrate.methods.channels import channel_scales, is_large, tensors_per_channel
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
@@ -34,6 +34,7 @@ from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
 from engine.ir import shape_of
 from engine.optimize.base import clip_bounds
+from engine.rulebook.integers import SAMPLES_TOGETHER, imitates
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -67,6 +68,8 @@ class StatisticsOptions(BaseModel):
         percentiles: values of ``max_percentile`` that methods may request; 1.0 is always included.
         histogram: rule of the histograms for ``kl``.
         per_channel: also collect equalised distributions.
+        together: as the original, run 8 samples at once through networks that then compute other numbers
+            (rule ``method.samples-together``).
         batch: samples per run of ONNX Runtime at most, 1..8; does not change results. Few fit the CPU's caches better.
         threads: CPU threads; None for all. Does not change results.
         kernels: ``PLAIN`` sums floats in the order of the original, so that thresholds equal its own to the last bit
@@ -79,6 +82,7 @@ class StatisticsOptions(BaseModel):
     percentiles: tuple[float, ...] = ()
     histogram: HistogramRule = HistogramRule.REFERENCE
     per_channel: bool = False
+    together: bool = False
     batch: int = Field(default=2, ge=1, le=GROUP)
     threads: int | None = Field(default=None, ge=1)
     kernels: Kernels = Kernels.FAST
@@ -92,7 +96,10 @@ class StatisticsOptions(BaseModel):
     def covering(
         cls, options: Iterable[CalibrationOptions], histogram: HistogramRule = HistogramRule.REFERENCE, **running: Any
     ) -> StatisticsOptions:
-        """The least that serves all of ``options``; ``running``: ``batch`` and ``threads``."""
+        """The least that serves all of ``options``; ``running``: ``batch`` and ``threads``.
+
+        Samples are computed one by one where an option is not to imitate the original.
+        """
         options = tuple(options)
         methods = [method_of(option) for option in options]
         return cls(
@@ -101,6 +108,7 @@ class StatisticsOptions(BaseModel):
             ),
             histogram=histogram if any(method.needs_histogram for method in methods) else HistogramRule.NONE,
             per_channel=any(option.per_channel and m.needs_data for m, option in zip(methods, options, strict=True)),
+            together=all(imitates(SAMPLES_TOGETHER, option.compatibility) for option in options),
             **running,
         )
 
@@ -140,12 +148,13 @@ def collect(
     shown = () if outputs is None else outputs.wanted(optimized)
     chosen = chosen_tensors(optimized, names, options)
     group = group_size(optimized) if options.histogram is HistogramRule.REFERENCE else GROUP
+    together = options.together and mixes_group(optimized)
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
     for chunk in _chunks(shapes, _shapes(optimized, shown), options.batch):
         again = [name for name, differs in chosen.items() if differs and name in chunk]
-        stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs)
+        stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs, together=together)
         outputs = None
         for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
@@ -272,6 +281,7 @@ class _Stream:
         progress: where it is noted what observers have seen, or None.
         group: samples that are shown together: what observers call a group.
         outputs: what keeps the model's outputs.
+        together: whether a group runs at once; the outputs are not kept then.
     """
 
     def __init__(
@@ -284,6 +294,8 @@ class _Stream:
         progress: Progress | None,
         group: int,
         outputs: FloatOutputs | None,
+        *,
+        together: bool,
     ) -> None:
         self.data, self.options, self.shapes, self.group = data, options, shapes, group
         self.batch = next((shape_of(value)[0] for value in model.graph.inputs if shape_of(value)), 1)
@@ -291,10 +303,13 @@ class _Stream:
         inputs = {str(value.name) for value in model.graph.inputs}
         self._fed = [name for name in shapes if name in inputs]
         computed = [name for name in shapes if name not in inputs]
-        self._session, self._outputs = None, outputs if computed else None
+        self._session: FloatSession | TogetherSession | None = None
+        self._outputs = outputs if computed and not together else None
         if self._outputs is not None:
             computed += [name for name in self._outputs.wanted(model) if name not in shapes]
-        if computed:
+        if computed and together:
+            self._session = TogetherSession(model, computed, options.threads)
+        elif computed:
             self._session = FloatSession(
                 model, computed, threads=options.threads, kernels=options.kernels, max_batch=options.batch
             )

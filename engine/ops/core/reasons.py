@@ -44,6 +44,7 @@ class Code(StrEnum):
     RANK_4_SEARCH = "rank_4_search"
     RANK_4_SLOPES = "rank_4_slopes"
     RANK_OF_MATRICES = "rank_of_matrices"
+    SEVERAL_MATRICES = "several_matrices"
     RANKS_DIFFER = "ranks_differ"
     CONVOLUTION_2D = "convolution_2d"
     DECONVOLUTION_2D = "deconvolution_2d"
@@ -116,6 +117,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.RANK_4_SEARCH: "the BPU computes {op_type} only over the channels of a rank-4 tensor that keeps them",
         Code.RANK_4_SLOPES: "only one slope, or one per channel of a rank-4 tensor",
         Code.RANK_OF_MATRICES: "only matrices and stacks of matrices of rank 2 to 4 are multiplied on the BPU",
+        Code.SEVERAL_MATRICES: "{march} multiplies one matrix by one, not stacks of them",
         Code.RANKS_DIFFER: "operands of different rank",
         Code.CONVOLUTION_2D: "only 2-D convolutions run on the BPU",
         Code.DECONVOLUTION_2D: "only 2-D transposed convolutions run on the BPU",

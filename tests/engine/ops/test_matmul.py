@@ -15,10 +15,12 @@ OP = "HzSQuantizedMatmul"
 def test_the_accumulator_is_floored_saturated_and_rounded() -> None:
     a, b = int8(1, 2, shape=(1, 2)), int8(3, 10, shape=(2, 1))
     assert evaluate(OP, [a, b], 2).item() == 23
-    assert evaluate(OP, [a, b], 2, right_shift=[1], scale=[3], out_shift=[1]).item() == 17
-    assert evaluate(OP, [a, b], 2, right_shift=[1], scale=[3], out_shift=[1], rounding_method="FLOOR").item() == 16
+    assert evaluate(OP, [a, b], 2, right_shift=[1], scale=[3], out_shift=[1], rounding_method="ROUND").item() == 17
+    assert evaluate(OP, [a, b], 2, right_shift=[1], scale=[3], out_shift=[1]).item() == 16
     wide = np.full((1, 300), 127, np.int8)
-    assert evaluate(OP, [wide, wide.T], 2, right_shift=[6], scale=[1], out_shift=[9]).item() == 64
+    assert (
+        evaluate(OP, [wide, wide.T], 2, right_shift=[6], scale=[1], out_shift=[9], rounding_method="ROUND").item() == 64
+    )
     assert evaluate(OP, [wide, wide.T], 2, output_bit=32).item() == 300 * 127 * 127
     assert evaluate(OP, [wide, wide.T], 2, high_precision_output=1).dtype == np.int32
 

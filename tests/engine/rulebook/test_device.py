@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
@@ -30,6 +31,18 @@ def test_an_operator_alone(march: str, op_type: str, rule: str, on: On) -> None:
     assert found is not None
     assert (found.id, found.then.on) == (rule, on)
     assert (found.then.reason(site) is None) is (on is On.BPU)
+
+
+@pytest.mark.parametrize(("channels", "on"), [(1, On.BPU), (3, On.CPU)])
+def test_bernoulli2_multiplies_single_matrices(channels: int, on: On) -> None:
+    """Ten of ten with one, none of four with several (``tests/parity/recorded/matmul`` has four of them)."""
+    matrices = ir.val("m", dtype=ir.DataType.FLOAT, shape=[1, channels, 4, 4])
+    node = ir.node("MatMul", [matrices, matrices], name="m", outputs=[ir.val("y", shape=[1, channels, 4, 4])])
+    node.outputs[0].dtype = ir.DataType.FLOAT
+    found = OPERATORS.decide(DeviceSite(node, load_march("bernoulli2")), March.BERNOULLI2)
+    assert found is not None
+    assert found.then.on is on
+    assert (found.id == "device.several-matrices") is (on is On.CPU)
 
 
 def test_a_reason_has_the_parameters_of_its_sentence() -> None:

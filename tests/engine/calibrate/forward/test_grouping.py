@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.calibrate.forward.grouping import GROUP, group_size
+from engine.calibrate.forward.grouping import GROUP, TogetherSession, group_size, mixes_group
 
 
 def network(nodes: list[onnx.NodeProto], constants: Mapping[str, np.ndarray], batch: int = 1) -> ir.Model:
@@ -60,3 +60,34 @@ def test_what_computes_every_sample_by_itself_runs_in_groups() -> None:
 
 def test_a_network_for_several_samples_is_taken_as_it_is() -> None:
     assert group_size(network([helper.make_node("Sigmoid", ["r"], ["y"])], {}, batch=3)) == GROUP
+
+
+def resized(size: int, reader: str) -> ir.Model:
+    """The Relu of the input and its first rows, enlarged to fixed sizes for ``size`` samples, read together."""
+    empty = np.empty(0, np.float32)
+    constants = {"roi": empty, "scales": empty, "sizes": np.asarray([size, 2, 4, 4], np.int64)}
+    small = helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2])
+    modes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    resize = helper.make_node("Resize", ["p", "roi", "scales", "sizes"], ["f"], **modes)
+    return network([small, resize, helper.make_node(reader, ["f", "r"], ["y"])], constants)
+
+
+def test_a_resize_to_fixed_sizes_takes_one_sample_of_a_group_for_all() -> None:
+    assert mixes_group(resized(1, "Add"))
+    assert not mixes_group(network([helper.make_node("Sigmoid", ["r"], ["y"])], {}))
+    assert not mixes_group(network(reshaped_product(), {"s": np.asarray([1, -1], np.int64), "w": WEIGHT}))
+
+
+def test_a_group_runs_as_the_network_stands() -> None:
+    samples = np.random.default_rng(0).standard_normal((3, 2, 4, 4), np.float32)
+    shown: dict[str, np.ndarray] = {}
+
+    def see(first: int, name: str, values: np.ndarray) -> None:
+        assert first == 0
+        shown[name] = values
+
+    TogetherSession(resized(1, "Add"), ["f", "y"]).visit({"x": samples}, see)
+    positive = np.maximum(samples, 0)
+    first = positive[:1].reshape(1, 2, 2, 2, 2, 2).max(axis=(3, 5)).repeat(2, axis=2).repeat(2, axis=3)
+    assert np.array_equal(shown["f"], first)
+    assert np.array_equal(shown["y"], positive + first)
