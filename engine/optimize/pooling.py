@@ -139,9 +139,10 @@ class AveragePoolToConv(NodePass):
 
     Node and output keep their names; weights are called ``AVERAGE_WEIGHT_FOR_<node>``, all but the last node of a chain
     ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into
-    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6). On bernoulli2 large windows that
-    tile the map are split as far as they can be, and every node is a ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (provisional:
-    the network bisenet alone, 16 = 2 * 2 * 2 * 2).
+    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6). On bernoulli2 large square
+    windows whose side is a power of two are halved as often as they can be, and every node is a
+    ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (provisional: the network bisenet alone, 16 = 2 * 2 * 2 * 2); others are split
+    as a GlobalAveragePool is (12 x 8 twice, 8 x 10 and 18 x 12 in four drawn networks).
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -215,7 +216,8 @@ class AveragePoolToConv(NodePass):
         covers = window == (height, width) and self.rules.global_pooling_as_conv
         if any(pads) or not (stride == window or covers):
             return None
-        small = stride == window and self.rules.global_pooling_as_conv
+        halves = window[0] == window[1] and window[0].bit_count() == 1
+        small = stride == window and halves and self.rules.global_pooling_as_conv
         windows = split_window((window[0], window[1]), limit, smallest=small)
         return None if windows is None else _Chain(windows, windows, small=small)
 
