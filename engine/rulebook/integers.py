@@ -123,8 +123,8 @@ METHODS: Table[Any, str] = Table(
         ),
         Rule(
             SAMPLES_TOGETHER,
-            "Calibration runs the network as it stands on 8 samples at once; where a Resize to fixed sizes or a Reshape "
-            "holds the number of samples and the run does not fail, what is behind it is of one sample.",
+            "Calibration runs the network as it stands on 8 samples at once; where a Resize to fixed sizes or a "
+            "Reshape holds the number of samples and the run does not fail, what is behind it is of one sample.",
             _asked("holds the number of samples"),
             "of one sample in eight",
             instead="every sample is computed by itself",

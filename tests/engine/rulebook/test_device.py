@@ -39,7 +39,8 @@ def test_bernoulli2_multiplies_single_matrices(channels: int, on: On) -> None:
     matrices = ir.val("m", dtype=ir.DataType.FLOAT, shape=[1, channels, 4, 4])
     node = ir.node("MatMul", [matrices, matrices], name="m", outputs=[ir.val("y", shape=[1, channels, 4, 4])])
     node.outputs[0].dtype = ir.DataType.FLOAT
-    found = OPERATORS.decide(DeviceSite(node, load_march("bernoulli2")), March.BERNOULLI2)
+    chip = load_chip("bernoulli2")
+    found = OPERATORS.decide(DeviceSite(node, chip), chip.family)
     assert found is not None
     assert found.then.on is on
     assert (found.id == "device.several-matrices") is (on is On.CPU)
