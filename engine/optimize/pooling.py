@@ -139,10 +139,11 @@ class AveragePoolToConv(NodePass):
 
     Node and output keep their names; weights are called ``AVERAGE_WEIGHT_FOR_<node>``, all but the last node of a chain
     ``<node>_SPLIT_WITH_DEPTHWISE_CONV_<i>``. Windows whose padding does not count, and those that do not split into
-    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6). On bernoulli2 large square
-    windows whose side is a power of two are halved as often as they can be, and every node is a
-    ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (provisional: the network bisenet alone, 16 = 2 * 2 * 2 * 2); others are split
-    as a GlobalAveragePool is (12 x 8 twice, 8 x 10 and 18 x 12 in four drawn networks).
+    windows up to the march's limit, stay as they are (reference/arithmetic.md 2.6). On bernoulli2 large windows
+    whose sides are powers of two are halved as often as they can be, and every node is a
+    ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (16 x 16 of bisenet and of one drawn, 16 x 8, and 8 x 8 of which four tile a
+    map); others are split as a GlobalAveragePool is (12 x 8 twice, 8 x 10 and 18 x 12, which cover the map; 12 x 12 of
+    which four tile one is 3 * 4 there, 6 * 2 here).
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -216,7 +217,7 @@ class AveragePoolToConv(NodePass):
         covers = window == (height, width) and self.rules.global_pooling_as_conv
         if any(pads) or not (stride == window or covers):
             return None
-        halves = window[0] == window[1] and window[0].bit_count() == 1
+        halves = all(side.bit_count() == 1 for side in window)
         small = stride == window and halves and self.rules.global_pooling_as_conv
         windows = split_window((window[0], window[1]), limit, smallest=small)
         return None if windows is None else _Chain(windows, windows, small=small)

@@ -68,11 +68,23 @@ class TestPooling:
         if expected is not None:
             assert math.prod(expected) == size
 
-    def test_large_windows_that_tile_the_map_are_small_pools_on_bernoulli2(self) -> None:
-        pool = node("AveragePool", "x", name="p", kernel_shape=[16, 16], strides=[16, 16])
-        after = optimized(build([pool], {"x": (1, 3, 16, 16)}, ["y"]), "bernoulli2")
-        assert [item.attributes["kernel_shape"].value for item in after.graph] == [(2, 2)] * 4
-        assert [item.name for item in after.graph] == [f"p_SPLIT_WITH_SMALL_POOL_{index}" for index in range(4)]
+    @pytest.mark.parametrize(
+        ("size", "windows", "small"),
+        [
+            ((16, 16), [(2, 2)] * 4, True),
+            ((16, 8), [(2, 2)] * 3 + [(2, 1)], True),
+            ((12, 8), [(6, 4), (2, 2)], False),
+            ((8, 10), [(4, 5), (2, 2)], False),
+        ],
+    )
+    def test_windows_of_powers_of_two_are_halved_on_bernoulli2(
+        self, size: tuple[int, int], windows: list[tuple[int, int]], small: bool
+    ) -> None:
+        pool = node("AveragePool", "x", name="p", kernel_shape=list(size), strides=list(size))
+        after = optimized(build([pool], {"x": (1, 3, *size)}, ["y"]), "bernoulli2")
+        assert [item.attributes["kernel_shape"].value for item in after.graph] == windows
+        names = [f"p_SPLIT_WITH_{'SMALL_POOL' if small else 'DEPTHWISE_CONV'}_{i}" for i in range(len(windows))]
+        assert [item.name for item in after.graph] == (names if small else [*names[:-1], "p"])
 
     def test_rectangular_windows_split(self) -> None:
         assert split_window((8, 3), 7) == [(4, 3), (2, 1)]
