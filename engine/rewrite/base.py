@@ -38,11 +38,13 @@ class Rewrite(NodePass):
         requests: names of new nodes that run on the BPU only if ``node_info`` or ``run_on_bpu`` asks for it.
         remarks: nodes that it concerns and could not rewrite, and why, a sentence each.
         everywhere: whether it may win where the BPU computes the node already.
+        for_accuracy: whether it is offered for what the integers give, also where it takes more time.
     """
 
     name: ClassVar[str]
     says: ClassVar[str]
     everywhere: ClassVar[bool] = False
+    for_accuracy: ClassVar[bool] = False
 
     def __init__(self, on_cpu: Collection[str] | None = None) -> None:
         """``on_cpu``: names of the nodes that the CPU computes, which alone are rewritten; None for all nodes."""

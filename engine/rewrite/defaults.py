@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.rewrite.arithmetic import MinAsMax, NegationAsProduct, ReductionsInSteps, SquaresAsProducts
 from engine.rewrite.attention import SplitAttention
 from engine.rewrite.base import Rewrite
+from engine.rewrite.border_average import BorderAverage
 from engine.rewrite.convolution import ConvolutionInSlices, ConvolutionOfOneAxis
 from engine.rewrite.dfl import DflAsConvolution
 from engine.rewrite.einsum import EinsumAsMatMul
@@ -27,6 +28,7 @@ REWRITES: tuple[type[Rewrite], ...] = (
     SoftmaxOverLastAxis,
     GridSampleBehindConvolutions,
     ReflectionAsSlices,
+    BorderAverage,
     NegationAsProduct,
     MinAsMax,
     SquaresAsProducts,

@@ -277,9 +277,9 @@ class _Trial:
             figures,
             comparison,
             tuple(change.requests),
-            why="" if isinstance(change, Rewrite) else "; ".join(places),
+            why=_why(change, places),
         )
-        if isinstance(change, Rewrite) and not _is_worth_it(proposal):
+        if isinstance(change, Rewrite) and not _is_wanted(change, proposal):
             found.declined.append(Declined(name, places, refusal or _no_gain(proposal)))
             return
         found.proposals.append(proposal)
@@ -302,6 +302,28 @@ def _anything(march: str) -> OriginalTool:
     """The command of the original, as if it took every network: what it refuses is said once, by its rewrite."""
     every = (0, 1 << 30)
     return replace(original_tool(march), opsets=every, ir_versions=every, outputs=None, one_sample=False)
+
+
+_ACCURACY = "the integers are nearer to the float network: what a warning of the conversion names is gone"
+
+
+def _why(change: Rewrite | SupportedVersions, places: Sequence[str]) -> str:
+    """What a change is good for besides time."""
+    if isinstance(change, Rewrite):
+        return _ACCURACY if change.for_accuracy else ""
+    return "; ".join(places)
+
+
+def _is_wanted(change: Rewrite, proposal: RewriteProposal) -> bool:
+    """Whether less time is predicted; of a change for accuracy, whether all of it and what it replaces is the BPU's."""
+    before, after = proposal.before, proposal.after
+    if not change.for_accuracy or before is None or after is None:
+        return _is_worth_it(proposal)
+    places = set(proposal.places)
+    parts = tuple(f"{place}_" for place in places)
+    return not any(name in places for name in before.on_cpu) and not any(
+        name.startswith(parts) for name in after.on_cpu
+    )
 
 
 def _is_worth_it(proposal: RewriteProposal) -> bool:

@@ -57,7 +57,8 @@ ARITHMETIC: Table[ir.Node, str] = Table(
                 lambda node: node.op_type == "AveragePool" and on_bpu(node) and reaches_over(node),
             ),
             "divided by the whole window",
-            advice="Give the node the CPU in node_info, or train and export with count_include_pad 1 and ceil_mode 0",
+            advice="Give the node the CPU in node_info, or ptqlab rewrite --apply border_average, which keeps it on "
+            "the BPU, or train and export with count_include_pad 1 and ceil_mode 0",
             measured=MeasuredApart(
                 "the integer outputs of three small networks (docs/evidence/field.md); reference/arithmetic.md 1", 3
             ),

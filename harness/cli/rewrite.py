@@ -207,6 +207,8 @@ def _tell_proposal(tell: Any, proposal: RewriteProposal) -> None:
     tell("")
     tell(f"{proposal.name}: {gain}")
     tell(f"  {proposal.says}")
+    if proposal.why and proposal.why != "; ".join(proposal.places):
+        tell(f"  why: {proposal.why}")
     tell(f"  nodes: {_listed(proposal.places)}")
     tell(f"  before: {_state(proposal.before) or 'cannot be converted'}")
     tell(f"  after:  {_state(proposal.after) or 'cannot be converted'}")

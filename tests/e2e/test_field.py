@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 
 from engine.convert import ConversionResult
 from engine.errors import UnsupportedError
+from engine.frontend import load_network
+from engine.rewrite.proposals import rewritings_of
 from engine.simulate import Session
 from harness.cli.main import app
 from tests.e2e import field_networks as nets
@@ -360,8 +363,14 @@ def test_an_average_over_the_border_is_named_and_its_remedy_helps(
     assert worst_cosine(result) < 0.99
     assert "rule arithmetic.border-average on 1 nodes (pool)" in caplog.text
     assert "Give the node the CPU in node_info" in caplog.text
+    assert "or ptqlab rewrite --apply border_average" in caplog.text
     result, _ = converted_anew(tmp_path / "cpu", model, model__node_info={"pool": {"ON": "CPU"}})
     assert worst_cosine(result) > 0.999
+    source = rewritings_of(load_network(tmp_path / "bpu" / "net.onnx"), "bayes-e", wanted=["border_average"])
+    (tmp_path / "rewritten").mkdir()
+    result, _ = converted_anew(tmp_path / "rewritten", ir.to_proto(source.end.model))
+    assert worst_cosine(result) > 0.999
+    assert not on_cpu(result)
 
 
 def test_an_average_that_counts_its_border_is_exact(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
