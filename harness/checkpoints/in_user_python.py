@@ -62,7 +62,7 @@ def without_decoding(head: Any) -> dict[str, Any]:
 
 
 def export_options(head: Any, is_raw: bool) -> dict[str, Any]:
-    """What ultralytics is told; from 8.4 on, ``nms=False`` keeps the one-to-one branch, which it leaves out else."""
+    """What ultralytics is told: from 8.4.142 on it leaves the one-to-one branch out, unless ``nms=False`` keeps it."""
     options = {"opset": OPSET, "simplify": False, "dynamic": False, "batch": 1, "device": "cpu"}
     has_branch = getattr(head, "one2one_cv2", None) is not None
     return {**options, "nms": False} if is_raw and has_branch else options

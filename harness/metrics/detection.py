@@ -9,8 +9,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from engine.terms import Layout
 from harness.datasets import SceneTarget, Targets
 from harness.metrics.base import Array, Metric, Score, check_outputs, scene_targets
 from harness.metrics.decoders import (
@@ -66,6 +67,8 @@ class Map50Options(StrictModel):
         decoder: form of the outputs without ``heads`` and ``priors``.
         strides: of the maps of the decoders ``yolov8_heads``, ``yolov8_split`` and ``yolo26_split``, in the order of
             the outputs.
+        order: numbers of the outputs in the order in which the decoder takes them; empty for their own.
+        layout: of maps; NHWC where the channels come last.
         size: height and width of the input in pixels; needed by ``priors`` and decoders but ``yolov8``, ``yolov5``,
             ``end_to_end``.
         score_threshold: detections below it are dropped before suppression.
@@ -81,6 +84,8 @@ class Map50Options(StrictModel):
     priors: PriorOptions | None = None
     decoder: BoxDecoder = BoxDecoder.YOLOV8
     strides: tuple[PositiveInt, ...] = Field(default=STRIDES, min_length=1)
+    order: tuple[NonNegativeInt, ...] = ()
+    layout: Layout = Layout.NCHW
     size: tuple[PositiveInt, PositiveInt] | None = None
     score_threshold: float = Field(default=0.01, ge=0, lt=1)
     nms_iou: float = Field(default=0.5, gt=0, le=1)
@@ -97,7 +102,19 @@ class Map50Options(StrictModel):
             raise ValueError(f"decoder {self.decoder.value!r} needs size: [height, width]")
         if self.strides != STRIDES and (self.heads or self.priors is not None or self.decoder not in PYRAMIDS):
             raise ValueError(f"strides belong to the decoders {', '.join(PYRAMIDS)}")
+        if self.layout is Layout.NHWC and (self.heads or self.priors is not None or self.decoder not in PYRAMIDS):
+            raise ValueError(f"layout NHWC belongs to the decoders {', '.join(PYRAMIDS)}")
+        if sorted(self.order) != list(range(len(self.order))):
+            raise ValueError(f"order: {list(self.order)}: expected each of 0 to {len(self.order) - 1} once")
         return self
+
+    def arranged(self, outputs: Sequence[Array]) -> Sequence[Array]:
+        """``outputs`` in the order and the layout that the decoder takes."""
+        if len(self.order) == len(outputs):
+            outputs = [outputs[number] for number in self.order]
+        if self.layout is Layout.NHWC:
+            outputs = [np.moveaxis(output, -1, 1) if output.ndim == _MAP_RANK else output for output in outputs]
+        return outputs
 
     @property
     def shapes(self) -> list[tuple[int | None, ...]]:
@@ -107,6 +124,7 @@ class Map50Options(StrictModel):
         return output_shapes(self.decoder, self.classes, self.size or (0, 0), self.strides)
 
 
+_MAP_RANK = 4
 _IN_PIXELS = (BoxDecoder.YOLOV8, BoxDecoder.YOLOV5, BoxDecoder.END_TO_END)
 """Decoders whose outputs are boxes in pixels already."""
 
@@ -149,7 +167,7 @@ class Map50(Metric):
 
         Without heads what ``decoder`` takes.
         """
-        scenes = scene_targets(targets)
+        scenes, outputs = scene_targets(targets), self._options.arranged(outputs)
         height, width = scenes[0].mask.shape
         check_outputs(outputs, self._shapes(len(scenes), height, width))
         found, options = decode_heads(outputs, self._options), self._options
@@ -157,6 +175,7 @@ class Map50(Metric):
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The detections of every image that are at least as sure as ``label_threshold``."""
+        outputs = self._options.arranged(outputs)
         check_outputs(outputs, self._shapes(len(outputs[0])))
         size = self._options.size or (0, 0)
         if self._options.heads:
@@ -171,7 +190,7 @@ class Map50(Metric):
 
     def by_class(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
         """Average precision of each class."""
-        scenes, detections = scene_targets(targets), decode_heads(outputs, self._options)
+        scenes, detections = scene_targets(targets), decode_heads(self._options.arranged(outputs), self._options)
         hits = [_match(found, scene) for found, scene in zip(detections, scenes, strict=True)]
         found = np.full(self._options.classes, np.nan)
         for label in range(self._options.classes):
@@ -187,6 +206,7 @@ class Map50(Metric):
 
     def parts(self, outputs: Sequence[Array]) -> Mapping[str, Sequence[Array]]:
         """Boxes, objectness (of heads with anchors) and classes."""
+        outputs = self._options.arranged(outputs)
         check_outputs(outputs, self._shapes(len(outputs[0])))
         if not self._options.heads:
             return _parts(outputs, self._options)

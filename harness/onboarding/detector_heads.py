@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from engine.terms import Layout
 from harness.metrics.decoders import PICODET_BINS, PICODET_STRIDES, STRIDES, BoxDecoder, rounded_up_grids
 from harness.metrics.detection import BoxFormula
 from harness.onboarding.exporters import read_exported
@@ -143,10 +144,11 @@ def _pyramid(
     strides: tuple[int, ...],
     maps: str,
     network: NetworkOutputs,
+    options: Mapping[str, Any],
     **more: Any,
 ) -> HeadGuess:
     """Raw maps at ``strides``."""
-    options = {} if strides == STRIDES else {"strides": list(strides)}
+    options = {**options, **({} if strides == STRIDES else {"strides": list(strides)})}
     reason = f"{maps} at strides {', '.join(map(str, strides))}"
     return _decoded(kind, decoder, classes, network, reason, options=options, **more)
 
@@ -161,7 +163,7 @@ def distribution_heads(network: NetworkOutputs) -> HeadGuess | None:
     classes = min(depths) - _DISTANCES
     maps = f"{_NUMBERS.get(len(shapes), len(shapes))} maps of {_DISTANCES} + {classes} channels"
     is_sure = min(depths) % 3 != 0
-    return _pyramid("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, strides, maps, network, is_sure=is_sure)
+    return _pyramid("YOLOv8 raw heads", BoxDecoder.YOLOV8_HEADS, classes, strides, maps, network, {}, is_sure=is_sure)
 
 
 _DISTANCES = 64
@@ -170,23 +172,55 @@ _NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 10
 
 
 def split_heads(network: NetworkOutputs) -> HeadGuess | None:
-    """Two maps per stride: of the distances to the sides, and of classes."""
-    shapes = shapes_of(network)
-    strides = _strides_of([shape[1:] for shape in shapes[::2]], network.size)
-    if strides is None or [shape[1:] for shape in shapes[::2]] != [shape[1:] for shape in shapes[1::2]]:
-        return None
-    distances, depths = {shape[0] for shape in shapes[::2]}, {shape[0] for shape in shapes[1::2]}
-    if distances not in ({_DISTANCES}, {_SIDES}) or len(depths) > 1:
-        return None
-    (classes,), (depth,) = depths, distances
-    maps = f"{_NUMBERS.get(len(shapes), len(shapes))} maps of {depth} and {classes} channels"
-    if depth == _SIDES:
-        return _pyramid("YOLO26 raw heads", BoxDecoder.YOLO26_SPLIT, classes, strides, maps, network)
-    return _pyramid("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT, classes, strides, maps, network)
+    """Two maps per stride: of the distances to the sides, and of classes, in any order and either layout.
+
+    Exports for the boards move the channels to the end, and give the classes first, or all boxes before all classes.
+    """
+    for layout in Layout:
+        shapes = [_channels_first(shape, layout) for shape in shapes_of(network)]
+        for depth in (_DISTANCES, _SIDES):
+            found = _paired(network, shapes, depth, layout)
+            if found is not None:
+                return found
+    return None
 
 
+def _channels_first(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    return shape if layout is Layout.NCHW or not shape else (shape[-1], *shape[:-1])
+
+
+def _paired(network: NetworkOutputs, shapes: Sequence[tuple[int, ...]], depth: int, layout: Layout) -> HeadGuess | None:
+    """The guess where each side has a map of ``depth`` channels and one of classes."""
+    maps = [(number, shape) for number, shape in enumerate(shapes) if len(shape) == _MAP_DIMS]
+    if len(maps) != len(shapes) or len(shapes) % 2:
+        return None
+    usual = all(shape[0] == depth for _, shape in maps[::2])
+    boxes = maps[::2] if usual else [each for each in maps if each[1][0] == depth]
+    numbers = {number for number, _ in boxes}
+    others = [each for each in maps if each[0] not in numbers]
+    pairs = list(zip(*(sorted(part, key=lambda each: -each[1][1]) for part in (boxes, others)), strict=False))
+    classes = {shape[0] for _, shape in others}
+    strides = _strides_of([shape[1:] for (_, shape), _ in pairs], network.size)
+    if strides is None or len(boxes) != len(others) or len(classes) != 1:
+        return None
+    if any(box[1:] != other[1:] for (_, box), (_, other) in pairs):
+        return None
+    count, order = min(classes), [number for pair in pairs for number, _ in pair]
+    words = f"{_NUMBERS.get(len(shapes), len(shapes))} maps of {depth} and {count} channels"
+    options: dict[str, Any] = {} if order == list(range(len(order))) else {"order": order}
+    if layout is Layout.NHWC:
+        options["layout"], words = layout.value, f"{words}, which come last,"
+    kind, decoder = _SPLIT[depth]
+    return _pyramid(kind, decoder, count, strides, words, network, options)
+
+
+_MAP_DIMS = 3
 _SIDES = 4
 """Channels of a map that are the distances of the sides themselves."""
+_SPLIT = {
+    _DISTANCES: ("YOLOv8 raw heads", BoxDecoder.YOLOV8_SPLIT),
+    _SIDES: ("YOLO26 raw heads", BoxDecoder.YOLO26_SPLIT),
+}
 
 
 def distribution_tables(network: NetworkOutputs) -> HeadGuess | None:

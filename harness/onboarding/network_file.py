@@ -338,6 +338,14 @@ def _tail(producers: Mapping[str, onnx.NodeProto], name: str) -> tuple[tuple[str
     return tuple(found), is_separable
 
 
+def _layer(producers: Mapping[str, onnx.NodeProto], name: str) -> onnx.NodeProto | None:
+    """What gives ``name``, moves of its axes looked through."""
+    node = producers.get(name)
+    while node is not None and node.op_type in ("Transpose", "Identity"):
+        node = producers.get(node.input[0])
+    return node
+
+
 def _is_depthwise(node: onnx.NodeProto) -> bool:
     return node.op_type == "Conv" and any(entry.name == "group" and entry.i > 1 for entry in node.attribute)
 
@@ -394,7 +402,7 @@ def measured_outputs(
             array.dtype.kind in "iub",
             producers[name].op_type if name in producers else "",
             *_tail(producers, name),
-            branch_of(producers.get(name)),
+            branch_of(_layer(producers, name)),
         )
         for name, array in zip(names, arrays, strict=True)
     )

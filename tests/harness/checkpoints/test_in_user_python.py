@@ -66,7 +66,7 @@ def test_a_network_trained_end_to_end_gives_its_own_branch(fused: bool) -> None:
 
 
 def test_the_one_to_one_branch_is_asked_for_where_there_is_one() -> None:
-    """From ultralytics 8.4 on, an export drops it unless told that no suppression is wanted."""
+    """From ultralytics 8.4.142 on, an export drops it unless told that no suppression is wanted."""
     head = Detect()
     assert "nms" not in export_options(head, is_raw=True)
     head.one2one_cv2 = []

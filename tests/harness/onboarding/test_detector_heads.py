@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import onnx
 import pytest
 
+from harness.metrics import open_metric
 from harness.onboarding import detector_heads
 from harness.onboarding.heads import guess_head
 from harness.onboarding.network_file import Branch, branch_of
@@ -110,3 +112,44 @@ def test_the_branch_is_told_by_the_names_of_layers_and_weights() -> None:
     assert branch_of(conv("Conv_9", "model.22.cv3.1.2.weight")) is Branch.ONE_TO_MANY
     assert branch_of(conv("/model.2/cv2/conv/Conv", "model.2.cv2.conv.weight")) is Branch.UNKNOWN
     assert branch_of(None) is Branch.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "order"), [("classes first", [1, 0, 3, 2, 5, 4]), ("boxes, then classes", [0, 3, 1, 4, 2, 5])]
+)
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("depth", [64, 4])
+def test_other_orders_and_layouts_of_exports_for_the_boards(
+    name: str, order: list[int], depth: int, *, is_last: bool
+) -> None:
+    """Of networks as owners of the boards export them: the same boxes as of the usual order."""
+    usual = [(channels, 96 // s, 160 // s) for s in (8, 16, 32) for channels in (depth, 10)]
+    shapes: list[tuple[int, ...]] = [()] * 6
+    for place, number in enumerate(order):
+        shapes[number] = usual[place]
+    given = [(1, *shape[1:], shape[0]) if is_last else (1, *shape) for shape in shapes]
+    found = detector_heads.split_heads(network(*given, size=(96, 160)))
+    assert found is not None, name
+    assert (found.options["order"], found.classes) == (order, 10)
+    assert found.options.get("layout") == ("NHWC" if is_last else None)
+    random = np.random.default_rng(0)
+    maps = [random.normal(size=(2, *shape)).astype(np.float32) for shape in usual]
+    outputs: list[np.ndarray] = [np.empty(0)] * 6
+    for place, number in enumerate(order):
+        outputs[number] = np.moveaxis(maps[place], 1, -1) if is_last else maps[place]
+    plain = {key: value for key, value in found.options.items() if key not in ("order", "layout")}
+    metric, reference = open_metric("map50", found.options), open_metric("map50", plain)
+    ours, wanted = metric.labels(outputs), reference.labels(maps)
+    assert ours is not None
+    assert wanted is not None
+    for one, other in zip(ours, wanted, strict=True):
+        np.testing.assert_array_equal(one.boxes, other.boxes)
+    assert metric.score(outputs, wanted).value == reference.score(maps, wanted).value
+    assert [part.shape for part in metric.parts(outputs)["classes"]] == [array.shape for array in maps[1::2]]
+
+
+def test_classes_that_are_as_many_as_distances_are_told_by_their_place() -> None:
+    maps = [(1, 64, 96 // s, 96 // s) for s in (8, 16, 32) for _ in range(2)]
+    found = detector_heads.split_heads(network(*maps, size=(96, 96)))
+    assert found is not None
+    assert (found.classes, "order" in found.options) == (64, False)
