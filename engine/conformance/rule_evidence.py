@@ -11,16 +11,16 @@ from typing import Any
 
 import onnx_ir as ir
 
-from engine.config import parse_config
+from engine.config import parse_config, read_yaml
 from engine.conformance.cases import RecordedCase, printed_name
-from engine.conformance.stages import activation_thresholds, calibrated_tensors, same_thresholds, weight_thresholds
+from engine.conformance.stages import activation_thresholds, calibrated_tensors, weight_thresholds
 from engine.convert.items import DATA, EQUALIZED, REQUESTS
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
 from engine.convert.stages.source import READ
 from engine.errors import PtqlabError
-from engine.facts.devices import CPU, on_bpu
-from engine.graph.scales import scale_source
+from engine.facts.devices import BPU, CPU, on_bpu
+from engine.graph.scales import ScaleSource, scale_source
 from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
@@ -30,6 +30,8 @@ MOST_NAMES = 20
 """How many contradictions, and how many cases that need it, are kept of a rule."""
 FIXED_TOLERANCE = 1e-5
 """Relative difference of thresholds that are the same."""
+DROPPABLE = tuple(rule.id for table in BOOK.tables for rule in table)
+"""Rules that a placement can be tried without: not the passes."""
 MEASURED = frozenset({"scale.moved-values", "scale.softmax-margin"})
 """Rules about the data that a threshold is measured on: no placement shows whether they hold."""
 
@@ -80,6 +82,7 @@ class GatheredEvidence:
         needed: cases whose placement is another one without the rule, the smallest first.
         apart: how many nodes and tensors of networks that are kept apart show it, ...
         apart_contradicted: ... and where the original did otherwise there; their names are not kept.
+        gained: how many more decisions in these are the original's, than are not, with the rule than without it.
     """
 
     cases: set[str] = field(default_factory=set)
@@ -89,6 +92,7 @@ class GatheredEvidence:
     needed: list[str] = field(default_factory=list)
     apart: int = 0
     apart_contradicted: int = 0
+    gained: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Counts, and names of at most :data:`MOST_NAMES` cases."""
@@ -101,7 +105,94 @@ class GatheredEvidence:
             "needed": self.needed[:MOST_NAMES],
             "apart": self.apart,
             "apart_contradicted": self.apart_contradicted,
+            "gained": self.gained,
         }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the original decided.
+
+    Attributes:
+        devices: ``BPU`` or ``CPU`` by :func:`~engine.conformance.cases.printed_name` of a node.
+        types: by name of a calibrated tensor, weights too.
+        thresholds: of tensors that have one, by name; float32. Those of constants only where the calibration is
+            ``max``: other methods measure some of them.
+    """
+
+    devices: Mapping[str, str]
+    types: Mapping[str, str]
+    thresholds: Mapping[str, float]
+
+
+def answer_of(case: RecordedCase) -> Answer:
+    """What the original decided in ``case``.
+
+    The node table leaves out what only moves integers; it is on the BPU where its result is an integer.
+    """
+    if not case.calibrated.is_file():
+        return Answer(case.devices, {}, {})
+    model, devices = load_model(case.calibrated), dict(case.devices)
+    if case.quantized.is_file():
+        integers = {str(value.name) for node in load_model(case.quantized).graph for value in node.outputs}
+        for node in model.graph:
+            if not is_calibration(node) and f"{node.outputs[0].name}_quantized" in integers:
+                devices.setdefault(printed_name(str(node.name)), BPU)
+    calibration = read_yaml(case.config).get("calibration_parameters") or {}
+    constants = weight_thresholds(model) if calibration.get("calibration_type") == "max" else {}
+    thresholds = {**constants, **activation_thresholds(model)}
+    found = {name: float(each[0]) for name, each in thresholds.items() if each.size == 1}
+    return Answer(devices, calibrated_tensors(model), found)
+
+
+def compared(placed: ir.Model, answer: Answer) -> dict[tuple[str, str], bool]:
+    """Whether the original decided what ``placed`` says, by aspect (``device``, ``type``, ``scale``) and name.
+
+    Devices of nodes, types of calibrated tensors, and thresholds that are fixed or those of another tensor.
+    """
+    found: dict[tuple[str, str], bool] = {}
+    types: dict[str, str] = {}
+    for node in placed.graph:
+        if is_calibration(node) and node.inputs[0] is not None:
+            name, source = str(node.inputs[0].name), scale_source(node)
+            types[name] = str(attribute(node, "qtype"))
+            same = _same_scale(name, source, answer)
+            if same is not None:
+                found["scale", name] = same
+        elif (device := answer.devices.get(printed_name(str(node.name)))) is not None:
+            found["device", str(node.name)] = device == node.metadata_props.get(MARK_ON)
+    if answer.types:
+        names = types.keys() | answer.types.keys()
+        found |= {("type", name): types.get(name) == answer.types.get(name) for name in names}
+    return found
+
+
+def _same_scale(tensor: str, source: ScaleSource, answer: Answer) -> bool | None:
+    """Whether the threshold of ``tensor`` follows from ``source``; None where that is not known."""
+    own, other = answer.thresholds.get(tensor), _expected(source, answer)
+    return None if own is None or other is None else abs(own - other) <= FIXED_TOLERANCE * max(1.0, abs(other))
+
+
+def _expected(source: ScaleSource, answer: Answer) -> float | None:
+    """The threshold that follows from ``source`` and the original's other thresholds; None where data alone tell."""
+    if source.fixed is not None:
+        return source.fixed
+    if source.largest is None:
+        return answer.thresholds.get(source.of or "")
+    found = [answer.thresholds.get(each) if isinstance(each, str) else each for each in source.largest]
+    return None if None in found else max(each for each in found if each is not None)
+
+
+def departures(placed: ir.Model, answer: Answer) -> tuple[str, ...]:
+    """Aspects and names at which the original decided otherwise."""
+    return tuple(
+        sorted(f"{aspect} of {name}" for (aspect, name), holds in compared(placed, answer).items() if not holds)
+    )
+
+
+def agreement(placed: ir.Model, answer: Answer) -> int:
+    """How many more decisions of ``placed`` are the original's than are not."""
+    return sum(1 if holds else -1 for holds in compared(placed, answer).values())
 
 
 def subject_of(case: RecordedCase) -> PlacedSubject:
@@ -126,7 +217,7 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
     theirs = load_model(case.calibrated) if case.calibrated.is_file() else None
     nodes = {} if theirs is None else {str(node.name): node.op_type for node in theirs.graph}
     tensors = {} if theirs is None else calibrated_tensors(theirs)
-    thresholds = {} if theirs is None else {**weight_thresholds(theirs), **activation_thresholds(theirs)}
+    answer = answer_of(case)
     for node in placed.graph:
         name = str(node.name)
         tensor = str(node.inputs[0].name) if is_calibration(node) and node.inputs[0] is not None else ""
@@ -140,16 +231,8 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
                 found = [value.name for value in node.outputs if value.name in tensors]
                 yield RuleVerdict(rule, tensor or name, tensor in tensors if tensor else not found)
         source = scale_source(node) if is_calibration(node) else None
-        own = thresholds.get(tensor)
-        if source is None or own is None or not source.rules:
-            continue
-        other = thresholds.get(source.of or "")
-        agrees: bool | None = None
-        if source.fixed is not None:
-            agrees = own.size == 1 and abs(float(own[0]) - source.fixed) <= FIXED_TOLERANCE * max(1.0, source.fixed)
-        elif other is not None:
-            agrees = same_thresholds(own, other)
-        if agrees is not None:
+        agrees = None if source is None else _same_scale(tensor, source, answer)
+        if source is not None and agrees is not None:
             yield from (RuleVerdict(rule, tensor, agrees) for rule in source.rules if rule not in MEASURED)
 
 
@@ -196,7 +279,6 @@ def gather(
             passed_over(case.name, str(error))
             continue
         placed = subject.placed()
-        decided = {rule for node in placed.graph for rule in rules_of(node) if rule in found}
         for verdict in verdicts(placed, case):
             evidence = found.get(verdict.rule)
             if evidence is None:
@@ -212,8 +294,13 @@ def gather(
                 evidence.contradicted.append(f"{case.name}: {verdict.where}")
         size = len(subject.optimized.graph)
         if size <= most_nodes and case.family not in apart:
-            for rule in needed_by(subject, sorted(decided)):
-                needing[rule].append((size, case.name))
+            answer, expected = answer_of(case), signature(placed)
+            agreed = agreement(placed, answer)
+            for rule in DROPPABLE:
+                other = subject.placed(BOOK.without(rule))
+                if signature(other) != expected:
+                    needing[rule].append((size, case.name))
+                    found[rule].gained += agreed - agreement(other, answer)
     for rule, pairs in needing.items():
         found[rule].needed = [name for _, name in sorted(pairs)]
     return found

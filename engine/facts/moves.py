@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from engine.facts.devices import on_bpu
 from engine.graph import float_readers
+from engine.ir import before_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
@@ -33,14 +34,29 @@ def moves_sums(node: ir.Node) -> bool:
     return rule is not None and rule.moves_sums and rule.passive and len(rule.activations(node)) == 1
 
 
-def moved_to(value: ir.Value, through: Nodes) -> list[ir.Value]:
-    """``value``, and all that nodes for which ``through`` holds make of it, seen through calibration nodes."""
+def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True) -> list[ir.Value]:
+    """``value``, and all that nodes for which ``through`` holds make of it.
+
+    Args:
+        value: a tensor.
+        through: nodes that count.
+        past_calibrations: whether what reads the calibrated form of a tensor counts too.
+    """
     found, seen = [value], {value}
     for moved in found:
-        for reader in float_readers(moved):
+        readers = float_readers(moved) if past_calibrations else [usage.node for usage in moved.uses()]
+        for reader in readers:
             if through(reader):
                 found += [result for result in reader.outputs if result not in seen]
                 seen.update(reader.outputs)
+    return found
+
+
+def moved_alone(value: ir.Value, through: Nodes) -> list[ir.Value]:
+    """``value``, and what nodes for which ``through`` holds make of it one after another, each its only reader."""
+    found = [value]
+    while len(readers := float_readers(before_calibration(found[-1]))) == 1 and through(readers[0]):
+        found.append(readers[0].outputs[0])
     return found
 
 

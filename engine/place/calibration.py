@@ -33,8 +33,8 @@ from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
 from engine.rulebook.rule import Table
-from engine.rulebook.scale import CONSTANT
 
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 Attributes = Mapping[str, int | str]
 """Of an ``HzCalibration`` that has no thresholds yet."""
 
@@ -57,7 +57,7 @@ def insert_calibration(
         asked: names of the tensors of which int16 is asked.
         book: the rules.
     """
-    rules = _Rules(book, march.family)
+    rules = _Rules(book, march.family, {})
     inserted: dict[ir.Value, ir.Value] = {}
     for chain in _separated(chains(model, march), types):
         rule = rule_for(chain[0])
@@ -74,6 +74,10 @@ def insert_calibration(
                 _calibrate_input(node, index, types, inserted, rules)
     for value, calibrated in inserted.items():
         _let_cpu_read(model, value, calibrated)
+    for value, left_out in rules.left_out.items():
+        producer = value.producer()
+        if producer is not None and value not in inserted:
+            note(producer, left_out)
     for chain in chains(model, march):
         _calibrate_result(model, Result(chain, march, types, output_type), rules)
     _leave_out(model, book.before_scales, rules.family)
@@ -82,10 +86,11 @@ def insert_calibration(
 
 
 class _Rules(NamedTuple):
-    """The rules, and the chips that they are for."""
+    """The rules, the chips that they are for, and which of them left out the calibration of a tensor."""
 
     book: Book
     family: ChipFamily
+    left_out: dict[ir.Value, str]
 
 
 def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: ChipFamily) -> None:
@@ -130,25 +135,29 @@ def _calibrate_input(
     value = node.inputs[index]
     if value is None or is_calibration(value.producer()):
         return
-    site = Input(value, types)
+    site = Input(value, node, types)
     rule = rules.book.inputs.decide(site, rules.family)
     if rule is None or rule.then is Calibrate.NO:
-        producer = value.producer()
-        if rule is not None and producer is not None:
-            note(producer, rule.id)
+        if rule is not None:
+            rules.left_out.setdefault(value, rule.id)
         return
     if value not in inserted:
         inserted[value] = _insert(node, value, _of_activation(site.decided or types.get(value, INT8)), rule.id)
-        _fix_constant(value, inserted[value])
+        _fix_constant(value, inserted[value], rules)
     node.replace_input_with(index, inserted[value])
 
 
-def _fix_constant(value: ir.Value, calibrated: ir.Value) -> None:
-    """The threshold of a constant operand is its largest magnitude; that of zeros is 1."""
-    array, calibration = constant_of(value), calibrated.producer()
-    if array is not None and calibration is not None:
-        threshold = float(np.max(np.abs(array), initial=0.0)) or 1.0
-        set_scale_source(calibration, ScaleSource(fixed=threshold, rules=(CONSTANT.id,)))
+def _fix_constant(value: ir.Value, calibrated: ir.Value, rules: _Rules) -> None:
+    """Let a constant operand have the threshold that the rules fix."""
+    array, calibration, rule = (
+        constant_of(value),
+        calibrated.producer(),
+        rules.book.constants.decide(value, rules.family),
+    )
+    if array is not None and calibration is not None and rule is not None:
+        magnitudes = np.nan_to_num(np.abs(array), nan=0.0, posinf=_LARGEST_FLOAT)
+        threshold = float(np.max(magnitudes, initial=0.0)) or 1.0
+        set_scale_source(calibration, ScaleSource(fixed=threshold, rules=(rule.id,)))
 
 
 def calibrate_weight(node: ir.Node, index: int, axis: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import onnx_ir as ir
 
@@ -94,10 +93,9 @@ def reason_for_cpu(node: ir.Node, march: Chip, options: PlacementOptions, on_req
 def _sites(model: ir.Model, march: Chip, nodes: list[ir.Node], step: DeviceStep, asked: _Asked) -> Iterator[DeviceSite]:
     """The nodes in the order of ``step``, with what its rules may know; chains are those that it begins with."""
     found = chains(model, march) if step.chains else []
-    before: Mapping[ir.Node, ir.Node] = {node: last for chain in found for last, node in pairwise(chain)}
     heads: Mapping[ir.Value, ir.Node] = {value: chain[0] for chain in found for value in chain[-1].outputs}
     for node in reversed(nodes) if step.backwards else nodes:
-        yield replace(asked.site(node, march), before=before, heads=heads)
+        yield replace(asked.site(node, march), heads=heads)
 
 
 def _settle(nodes: list[ir.Node]) -> Iterator[ir.Node]:

@@ -69,7 +69,6 @@ HINTS: Mapping[Code, str] = MappingProxyType(
     {
         Code.CUSTOM: "nothing; or rewrite it with BPU operators and move it to the start or end of the network",
         Code.ASKED_FOR: "remove the node from run_on_cpu and node_info",
-        Code.PART_OF_ASKED_FOR: "remove the node from run_on_cpu and node_info",
         Code.ON_REQUEST: "ask for it with run_on_bpu, or node_info ON: BPU",
         Code.PART_OF_CPU_NODE: "change the node named in the reason",
         Code.PASSIVE_TAIL: _EXACT_TAIL,
@@ -96,8 +95,6 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.LAST_AXIS: _LAST_AXIS,
         Code.NOT_FLOAT: _INDICES,
         Code.INDICES_NOT_CONSTANT: _INDICES,
-        Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by finite ones little larger than the others, "
-        "such as -100 in a Softmax's mask: beside much larger ones the others vanish",
         Code.CONSTANT_OPERAND: "remove the constant from the model and concatenate it in the application; channels of "
         "one value each may be filters of weight 0 of the convolution before it",
         Code.NOT_CONSTANT: _CONSTANT,

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import refused_late
-from engine.graph import float_readers
+from engine.facts.moves import moved_alone
 from engine.graph.scales import ScaleSource, scale_source, set_scale_source
-from engine.ir import before_calibration, constant_of, is_calibration
+from engine.ir import constant_of, is_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.rulebook.book import BOOK, Book
@@ -125,10 +125,8 @@ def _moved_last(value: ir.Value | None) -> str:
     Those values give the threshold: ``swin`` (products in front of a Reshape to windows, windows in front of a
     Transpose) and ``crnn_gru`` (a Transpose to steps behind a MaxPool) show it.
     """
-    last = tensor_name(value)
-    while value is not None and len(readers := float_readers(before_calibration(value))) == 1:
-        if readers[0].op_type not in (*_PERMUTATIONS, "MaxPool"):
-            break
-        value = readers[0].outputs[0]
-        last = last if readers[0].op_type == "MaxPool" else str(value.name)
-    return last
+    if value is None:
+        return ""
+    first, *moved = moved_alone(value, lambda node: node.op_type in (*_PERMUTATIONS, "MaxPool"))
+    names = [str(each.name) for each in moved if (node := each.producer()) is not None and node.op_type != "MaxPool"]
+    return names[-1] if names else tensor_name(first)

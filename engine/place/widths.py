@@ -199,7 +199,12 @@ def _int16_tails(model: ir.Model, march: Chip, output_type: str | None) -> set[i
         readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
         if head is None or last is None or any(is_quantised(reader) for reader in readers):
             continue
-        if last.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT and _is_computed_with(moved_from(result, _moves)):
+        if last.wide_results_of_wide_inputs and not _ends_here(readers):
+            continue
+        source = moved_from(result, _moves)
+        if last.tie(chain[-1]) is Tie.OUTPUT_TAKES_INPUT and (
+            _is_computed_with(source) or not _is_given_by_bpu(source)
+        ):
             continue
         before = heads.get(moved_from(result, _moves_all))
         is_sum = is_exact_sum(result) or (before is not None and before.int32_output)
@@ -210,9 +215,27 @@ def _int16_tails(model: ir.Model, march: Chip, output_type: str | None) -> set[i
     return tails
 
 
+def _ends_here(readers: Sequence[ir.Node]) -> bool:
+    """Whether nothing that follows from ``readers``, which are on the CPU, is quantised."""
+    seen = dict.fromkeys(readers)
+    for node in (pending := list(seen)):
+        following = [reader for value in node.outputs for reader in float_readers(value)]
+        if any(map(is_quantised, following)):
+            return False
+        pending += [reader for reader in following if reader not in seen]
+        seen |= dict.fromkeys(following)
+    return True
+
+
 def _moves(node: ir.Node) -> bool:
     """Whether ``node`` moves values on the BPU, or chooses among them."""
     return on_bpu(node) and keeps_scale(node)
+
+
+def _is_given_by_bpu(value: ir.Value) -> bool:
+    """Whether the BPU computes ``value``: what is moved from the CPU or an input at the end is int8."""
+    producer = value.producer()
+    return producer is not None and on_bpu(producer)
 
 
 def _moves_all(node: ir.Node) -> bool:
@@ -253,7 +276,7 @@ def _tied_groups(model: ir.Model) -> list[list[ir.Value]]:
     for node in model.graph:
         rule = rule_for(node)
         activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
-        tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE and not rule.requantized_from_int16
+        tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE
         positions = () if rule is None else rule.index_outputs
         results = [value for index, value in enumerate(node.outputs) if index not in positions]
         members = [value for value in (*activations, *results) if value is not None]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import onnx_ir as ir
 
 from engine.errors import ModelError
 from engine.facts.devices import on_bpu, refused_late
+from engine.facts.moves import Nodes, moved_to
 from engine.ir import (
     Calibration,
     before_calibration,
@@ -55,14 +54,12 @@ def calibration_behind(model: ir.Model, tensor: ir.Value) -> tuple[str, Calibrat
     return str(before_calibration(first.outputs[0]).name), read_calibration(first)
 
 
-def _moved_to(tensor: ir.Value, counts: Callable[[ir.Node], bool]) -> set[ir.Node]:
+def _moved_to(tensor: ir.Value, counts: Nodes) -> set[ir.Node]:
     """The calibrations of what nodes for which ``counts`` holds move ``tensor`` to."""
-    found, pending = set(), [tensor]
-    while pending:
-        for usage in pending.pop().uses():
-            rule = rule_for(usage.node) if counts(usage.node) else None
-            if is_calibration(usage.node):
-                found.add(usage.node)
-            elif rule is not None and rule.tie(usage.node) in (Tie.OUTPUT_TAKES_INPUT, Tie.ONE_FOR_BOTH):
-                pending += usage.node.outputs
-    return found
+    moved = moved_to(tensor, lambda node: counts(node) and _keeps_scale(node), past_calibrations=False)
+    return {usage.node for each in moved for usage in each.uses() if is_calibration(usage.node)}
+
+
+def _keeps_scale(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    return rule is not None and rule.tie(node) in (Tie.OUTPUT_TAKES_INPUT, Tie.ONE_FOR_BOTH)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import onnx_ir as ir
+
 from engine.chips import marches_where
 from engine.errors import ConfigError
 from engine.rulebook import calibrated, device, integers, scale
@@ -24,6 +26,7 @@ class Book:
         results: which tensors that are given are.
         before_scales: where a calibration is left out before scales are known.
         after_scales: where it is left out afterwards.
+        constants: the thresholds of constants.
         scales: the steps that demand scales.
         values: on which values a threshold is measured.
         margins: what a threshold is multiplied by.
@@ -34,6 +37,7 @@ class Book:
     results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
     before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
     after_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.AFTER_SCALES
+    constants: Table[ir.Value, str] = scale.CONSTANTS
     scales: tuple[scale.ScaleStep, ...] = scale.STEPS
     values: Table[scale.MeasuredTensor, str] = scale.VALUES
     margins: Table[scale.MeasuredTensor, float] = scale.MARGINS
@@ -47,6 +51,7 @@ class Book:
             self.results,
             self.before_scales,
             self.after_scales,
+            self.constants,
             *(step.table for step in self.scales),
             self.values,
             self.margins,
@@ -60,6 +65,7 @@ class Book:
             self.results.without(*ids),
             self.before_scales.without(*ids),
             self.after_scales.without(*ids),
+            self.constants.without(*ids),
             tuple(replace(step, table=step.table.without(*ids)) for step in self.scales),
             self.values.without(*ids),
             self.margins.without(*ids),
@@ -72,7 +78,7 @@ BOOK = Book()
 RULES: Mapping[str, Rule[Any, Any]] = MappingProxyType(
     {
         **REWRITES,
-        **{rule.id: rule for rule in (*(rule for table in BOOK.tables for rule in table), scale.CONSTANT)},
+        **{rule.id: rule for table in BOOK.tables for rule in table},
         **{rule.id: rule for table in (integers.ARITHMETIC, integers.METHODS) for rule in table},
     }
 )

@@ -13,10 +13,11 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu, refused_late
-from engine.facts.moves import is_exact_sum, keeps_scale
+from engine.facts.moves import is_exact_sum, keeps_scale, moved_to
 from engine.graph import float_readers
 from engine.ir import before_calibration, is_calibration
 from engine.ops.core.base import MARK_QTYPE
+from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
@@ -39,10 +40,12 @@ class Input:
 
     Attributes:
         value: the tensor.
+        reader: the node.
         types: of the tensors that are not int8 by default.
     """
 
     value: ir.Value
+    reader: ir.Node
     types: Mapping[ir.Value, str] = field(default_factory=dict)
 
     @property
@@ -50,6 +53,21 @@ class Input:
         """Type that a decomposition gave to it."""
         producer = self.value.producer()
         return None if producer is None else producer.metadata_props.get(MARK_QTYPE)
+
+
+LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
+"""Movements in front of which a calibration may be left out."""
+TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
+"""Functions that a table computes whose input and result have scales of their own."""
+
+
+def _is_table_of_moved(site: Input) -> bool:
+    """Whether an int8 table reads what an operator of the BPU moves, or chooses, at the scale of what that reads."""
+    mover = site.value.producer()
+    if mover is None or site.reader.op_type not in TABLES or site.types.get(site.value, INT8) != INT8:
+        return False
+    moves = on_bpu(mover) and keeps_scale(mover) and mover.op_type not in LEFT_OUT_BEFORE
+    return moves and is_calibration(given(mover, 0).producer())
 
 
 INPUTS: Table[Input, Calibrate] = Table(
@@ -69,6 +87,17 @@ INPUTS: Table[Input, Calibrate] = Table(
             Pattern(
                 "is an int32 sum that is only moved, and has no type",
                 lambda site: site.value not in site.types and is_exact_sum(site.value),
+            ),
+            Calibrate.NO,
+            over=("calibrated.table-of-moved",),
+        ),
+        Rule(
+            "calibrated.table-of-moved",
+            "An int8 table reads what pooling, Split, DepthToSpace or maximum over an axis gives as it is: at "
+            "the scale of what these read.",
+            Pattern(
+                "is given by an operator that keeps the scale, no movement, and read by an int8 table",
+                _is_table_of_moved,
             ),
             Calibrate.NO,
             over=("calibrated.input",),
@@ -164,23 +193,15 @@ RESULTS: Table[Result, Calibrate] = Table(
             "A result of which a type is asked is calibrated.",
             Pattern("has a type that is asked for", lambda site: site.requested is not None),
             Calibrate.YES,
-            over=("calibrated.clipped", "calibrated.clipped-wide"),
+            over=("calibrated.clipped-wide", "calibrated.accumulator-without-relu"),
         ),
         Rule(
             "calibrated.clipped-wide",
-            "A Clip at the end is an int16 convolution where the BPU has int16.",
+            "A Clip at the end is an int16 table where the BPU has int16, also where what it reads is int8.",
             Pattern("ends in a Clip", lambda site: site.chain[-1].op_type == "Clip"),
             Calibrate.WIDE,
             BAYES,
             over=("calibrated.sum-at-end", "calibrated.accumulator", "calibrated.moved"),
-        ),
-        Rule(
-            "calibrated.clipped",
-            "A Clip at the end is int8 where the BPU has no int16.",
-            Pattern("ends in a Clip", lambda site: site.chain[-1].op_type == "Clip"),
-            Calibrate.YES,
-            BERNOULLI,
-            over=("calibrated.sum-at-end", "calibrated.accumulator-without-relu", "calibrated.moved"),
         ),
         Rule(
             "calibrated.sum-at-end",
@@ -236,8 +257,9 @@ class Calibrated:
     readers: Sequence[ir.Node]
 
 
-LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
-"""Movements in front of which a calibration may be left out."""
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Gather"}
+"""Those in front of which floats of the CPU are not quantised."""
 
 
 def _is_beside_what_is_only_moved(site: Calibrated) -> bool:
@@ -246,6 +268,22 @@ def _is_beside_what_is_only_moved(site: Calibrated) -> bool:
         return False
     readers = [float_readers(value) for value in split.outputs]
     return any(each and all(node.op_type in LEFT_OUT_BEFORE for node in each) for each in readers)
+
+
+def _is_calibrated_behind(value: ir.Value) -> bool:
+    """Whether ``value``, or what movements on the BPU make of it, is calibrated."""
+    return any(is_calibration(usage.node) for moved in moved_to(value, _moves) for usage in moved.uses())
+
+
+def _moves(node: ir.Node) -> bool:
+    return on_bpu(node) and keeps_scale(node)
+
+
+def _quantised_behind(site: Calibrated) -> bool:
+    """Whether all that the readers make of the tensor is quantised behind them."""
+    return all(
+        reader.op_type in FLOATS_LEFT_OUT_BEFORE and _is_calibrated_behind(reader.outputs[0]) for reader in site.readers
+    )
 
 
 ONLY_MOVED = Pattern[Calibrated](
@@ -265,11 +303,14 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
             "calibrated.floats-to-be-moved",
             "What the CPU computes and only movements on the BPU read is quantised as the first calibrated tensor "
             "behind them.",
-            ONLY_MOVED
+            Pattern("is read by movements alone behind which it is quantised", _quantised_behind)
             & Pattern(
-                "is computed by the CPU for the BPU",
+                "is computed by the CPU for the BPU, and by no convolution",
                 lambda site: (
-                    not on_bpu(site.producer) and not refused_late(site.producer) and all(map(on_bpu, site.readers))
+                    site.producer.op_type not in CONVOLUTIONS
+                    and not on_bpu(site.producer)
+                    and not refused_late(site.producer)
+                    and all(map(on_bpu, site.readers))
                 ),
             ),
             Calibrate.NO,

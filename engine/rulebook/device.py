@@ -8,21 +8,21 @@ inputs are quantised all the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from string import Formatter
 
-import numpy as np
 import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from
 from engine.graph import float_readers, sole_reader
-from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, shape_of
+from engine.ir import MARK_LATE, attribute, before_calibration, shape_of
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
-from engine.ops.core.float_nodes import is_relu
+from engine.ops.core.element_functions import FUNCTIONS
+from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.core.reasons import SENTENCES, Code, Reason, because
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
@@ -49,7 +49,6 @@ class DeviceSite:
         on_bpu: names of the nodes that are asked for on the BPU.
         on_cpu: names of the nodes that are asked for on the CPU.
         typed: whether a type is asked of all outputs of the network.
-        before: the node in front of each in a chain, where there is one.
         heads: the first node of the chain that gives a tensor.
     """
 
@@ -58,7 +57,6 @@ class DeviceSite:
     on_bpu: Set[str] = frozenset()
     on_cpu: Set[str] = frozenset()
     typed: bool = False
-    before: Mapping[ir.Node, ir.Node] = field(default_factory=dict)
     heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
 
     @property
@@ -75,7 +73,7 @@ class DeviceSite:
     def whole(self) -> ir.Node | None:
         """The node of which this one would be a part."""
         value = self.node.inputs[0] if self.node.inputs else None
-        return self.before.get(self.node) or (None if value is None else value.producer())
+        return None if value is None else value.producer()
 
 
 @dataclass(frozen=True)
@@ -146,6 +144,18 @@ def _late_refusal(site: DeviceSite) -> Reason | None:
     return None if site.operator is None else site.operator.late_refusal(site.node, site.chip)
 
 
+def _without_operator(site: DeviceSite) -> Reason | None:
+    """The user's own Python code computes the operator, or nothing but the CPU has it."""
+    if is_custom(site.node):
+        return because(Code.CUSTOM)
+    return because(Code.NO_OPERATOR, march=site.chip.name, op_type=site.node.op_type)
+
+
+def _not_asked(site: DeviceSite) -> Reason | None:
+    """That it must be asked for, unless it would be refused then."""
+    return _late_refusal(site) or because(Code.ON_REQUEST, op_type=site.node.op_type)
+
+
 def _orders_pixels(node: ir.Node) -> bool:
     image = None if node.op_type != "Transpose" or node.inputs[0] is None else node.inputs[0].producer()
     is_image = image is not None and image.op_type == "HzPreprocess" and attribute(image, "data_format") == "NHWC"
@@ -162,13 +172,6 @@ def _multiplies_several(node: ir.Node) -> bool:
     return any(length != 1 for length in shape_of(node.outputs[0])[:-2])
 
 
-def _has_undefined_constant(site: DeviceSite) -> bool:
-    node, rule = site.node, site.operator
-    values = [] if rule is None else [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
-    arrays = [constant_of(before_calibration(value)) for value in values if value is not None]
-    return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
-
-
 PIXELS_IN_ORDER = of_node("gives the pixels of an NHWC image the order NCHW", _orders_pixels)
 MEAN_OF_NORMALISATION = op("ReduceMean") & read_by("Sub", "HzRsqrt")
 OF_RANK_3 = op(*ARITHMETIC_OF_RANK_3) & gives_rank(3)
@@ -181,17 +184,10 @@ OPERATORS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
-            "device.custom",
-            "An operator of the user's own is computed by Python code on the CPU.",
-            of_node("is an operator of the user's own", is_custom),
-            _cpu(Code.CUSTOM),
-            over=("device.no-operator", "device.lacking"),
-        ),
-        Rule(
             "device.no-operator",
-            "What no BPU has an operator for runs on the CPU.",
+            "What no BPU has an operator for, the user's own operators among them, runs on the CPU.",
             _site("has no operator on any BPU", lambda site: site.operator is None),
-            _cpu(Code.NO_OPERATOR),
+            Place(On.CPU, stated=_without_operator),
             over=("device.lacking",),
         ),
         Rule(
@@ -232,27 +228,13 @@ OPERATORS: Table[DeviceSite, Place] = Table(
             "Numbers of other types than float32 are not quantised.",
             _site("gives numbers of another type than float32", _is_no_float),
             _cpu(Code.NOT_FLOAT),
-            over=("device.request-refused",),
-        ),
-        Rule(
-            "device.request-refused",
-            "What would have to be asked for on the BPU is not advised where it would be refused there.",
-            ON_REQUEST & _site("would be refused on the BPU", lambda site: _late_refusal(site) is not None),
-            Place(On.CPU, stated=_late_refusal),
             over=("device.on-request",),
         ),
         Rule(
             "device.on-request",
             "A Softmax runs on the BPU only where the configuration asks for it.",
             ON_REQUEST,
-            _cpu(Code.ON_REQUEST),
-            over=("device.undefined-constant",),
-        ),
-        Rule(
-            "device.undefined-constant",
-            "A constant that is infinite or undefined has no threshold.",
-            _site("has a constant that would be quantised and is not finite", _has_undefined_constant),
-            _cpu(Code.UNDEFINED_CONSTANT),
+            Place(On.CPU, stated=_not_asked),
             over=("device.refused",),
         ),
         Rule(
@@ -317,21 +299,6 @@ REQUESTS: Table[DeviceSite, Place] = Table(
             "The configuration sends a node to the CPU.",
             _site("is asked for on the CPU", lambda site: str(site.node.name) in site.on_cpu),
             _cpu(Code.ASKED_FOR),
-            over=("device.part-of-asked-for",),
-        ),
-        Rule(
-            "device.part-of-asked-for",
-            "The Relu that would be one with a node which is asked for on the CPU goes with it.",
-            _site(
-                "is the activation behind a node that is asked for on the CPU",
-                lambda site: (
-                    is_relu(site.node)
-                    and not site.asked
-                    and site.node in site.before
-                    and str(site.before[site.node].name) in site.on_cpu
-                ),
-            ),
-            _cpu(Code.PART_OF_ASKED_FOR),
         ),
     ],
 )
@@ -364,6 +331,27 @@ def _is_of_division(site: DeviceSite) -> bool:
     return reader is not None and reader.op_type == "Mul" and not on_bpu(reader)
 
 
+def _is_divisor_table(site: DeviceSite) -> bool:
+    reader = None if site.node.op_type not in FUNCTIONS or site.asked else sole_reader(site.node.outputs[0])
+    if reader is None or reader.op_type != "Reciprocal" or is_relu(site.node):
+        return False
+    if on_bpu(reader):
+        return _is_of_division(replace(site, node=reader))
+    return not any(map(on_bpu, _readers(reader)))
+
+
+def _reads_floats_alone(site: DeviceSite) -> bool:
+    """Whether the CPU computes what is read, and no BPU node of another kind reads it."""
+    value = given(site.node, 0)
+    head = moved_from(value, _reorders).producer()
+    rivals = [reader for reader in float_readers(value) if on_bpu(reader) and reader.op_type != site.node.op_type]
+    return not site.asked and not rivals and head is not None and not on_bpu(head)
+
+
+def _reorders(node: ir.Node) -> bool:
+    return on_bpu(node) and node.op_type in ("Reshape", "Transpose", "Slice")
+
+
 BEHIND_CPU = _site("reads what the CPU computes", _behind_cpu)
 
 WHOLES: Table[DeviceSite, Place] = Table(
@@ -380,6 +368,18 @@ WHOLES: Table[DeviceSite, Place] = Table(
             "The cast of a comparison on the CPU runs there too.",
             BEHIND_CPU & op("Cast"),
             _cpu(Code.PART_OF_CPU_NODE),
+        ),
+        Rule(
+            "device.resize-of-floats",
+            "A Resize of what the CPU computes runs there too, unless the BPU reads that otherwise.",
+            op("Resize", "Upsample") & _site("alone reads what the CPU computes, moved or not", _reads_floats_alone),
+            _cpu(Code.PART_OF_CPU_NODE),
+        ),
+        Rule(
+            "device.table-of-division",
+            "The table that only such a reciprocal reads is quantised, then computed on the CPU.",
+            _site("is a table that only a Reciprocal reads which only the CPU reads", _is_divisor_table),
+            _late(Code.DIVISION),
         ),
         Rule(
             "device.division",
@@ -534,7 +534,7 @@ class DeviceStep:
 
 STEPS = (
     DeviceStep("what the BPU has", OPERATORS, everywhere=True),
-    DeviceStep("what was asked for", REQUESTS, everywhere=True, chains=True),
+    DeviceStep("what was asked for", REQUESTS, everywhere=True),
     DeviceStep("what is one with a node on the CPU", WHOLES),
     DeviceStep("the ends of the network", TAILS, backwards=True, chains=True),
     DeviceStep("products and sums at the ends", PRODUCTS, backwards=True, settled=True),

@@ -130,10 +130,10 @@ class Table(Generic[S, D]):
         return iter(self._by_id.values())
 
     def without(self, *ids: str) -> Table[S, D]:
-        """The table that lacks some rules; those that were over them no longer say so."""
+        """The table that lacks some rules; those that were over them are over what these were over."""
         kept = (rule for rule in self if rule.id not in ids)
         return Table(
-            self.name, [replace(rule, over=tuple(each for each in rule.over if each not in ids)) for rule in kept]
+            self.name, [replace(rule, over=tuple(sorted(self._beaten[rule.id].difference(ids)))) for rule in kept]
         )
 
     def fitting(self, site: S, family: ChipFamily) -> list[Rule[S, D]]:

@@ -154,13 +154,15 @@ def _result_takes_the_source(site: ScaleSite) -> Iterator[Constraint]:
 def _fixed(site: ScaleSite) -> Iterator[Constraint]:
     """Thresholds of what the operator reads alone, and of what it gives."""
     rule, decided = site.operator, scale_source(site.node).fixed
+    read = site.calibrations.get(site.source)
     for name, index in ((site.source, 0), (site.result, 1)):
         calibration = site.calibrations.get(name)
         if rule is None or calibration is None:
             continue
         if index == 0 and len(list(calibration.outputs[0].uses())) > 1:
             continue
-        threshold = rule.fixed_thresholds(site.node, attribute(calibration, "qtype"))[index]
+        fixed = rule.fixed_thresholds(site.node, attribute(read or calibration, "qtype"))
+        threshold = None if read is None and fixed[0] is not None else fixed[index]
         if index == 1 and decided is not None:
             threshold = decided
         if threshold is not None:
@@ -347,11 +349,17 @@ STEPS = (
 """In order; a constraint holds as far as those before allow it."""
 
 
-CONSTANT: Rule[ir.Value, str] = Rule(
-    "scale.constant",
-    "The threshold of a constant operand is its largest magnitude; that of zeros is 1.",
-    Pattern("is constant", lambda value: constant_of(value) is not None),
-    "largest magnitude",
+CONSTANTS: Table[ir.Value, str] = Table(
+    "scale",
+    [
+        Rule(
+            "scale.constant",
+            "The threshold of a constant operand is its largest magnitude, of zeros 1, where the calibration does not "
+            "measure it; infinity counts as the largest float32, what is undefined as 0.",
+            Pattern("is constant", lambda value: constant_of(value) is not None),
+            "largest magnitude",
+        ),
+    ],
 )
 
 SOFTMAX_MARGIN = 1.2

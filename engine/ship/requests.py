@@ -6,8 +6,6 @@ from engine.facts.devices import on_bpu
 from engine.ops.core.reasons import Code, reason_of
 from engine.ship.shipment import Shipment
 
-_ASKED = (Code.ASKED_FOR, Code.PART_OF_ASKED_FOR)
-
 
 def requested(shipment: Shipment) -> dict[str, dict[str, str]]:
     """Requests by node: ``ON`` where a device was asked for and granted."""
@@ -16,7 +14,7 @@ def requested(shipment: Shipment) -> dict[str, dict[str, str]]:
     wanted |= shipment.requests.run_on_bpu
     for node in shipment.calibrated.graph:
         reason, asked = reason_of(node), {}
-        if reason is not None and reason.code in _ASKED:
+        if reason is not None and reason.code is Code.ASKED_FOR:
             asked["ON"] = "CPU"
         elif on_bpu(node) and node.name in wanted:
             asked["ON"] = "BPU"

@@ -160,7 +160,6 @@ REMEDIES = [
     ),
     operator("CumSum", f"{HEAD}a = Conv(c, W(4, 8, 1, 1)); y = CumSum(a, 1)", "in the application", rewrite="tail"),
     Remedy(Code.ASKED_FOR, "Conv", f"{HEAD}y = Conv(c, W(8, 8, 1, 1)){TAIL}", "run_on_cpu", on_cpu=("Conv_2",)),
-    Remedy(Code.PART_OF_ASKED_FOR, "Relu", f"{HEAD}y = Conv(c, W(8, 8, 1, 1)){TAIL}", "run_on_cpu", on_cpu=("Conv_0",)),
     Remedy(Code.ON_REQUEST, "Softmax", f"{HEAD}y = Softmax(c, axis=3){TAIL}", "run_on_bpu", on_bpu=("Softmax_2",)),
     Remedy(
         Code.PART_OF_CPU_NODE,
@@ -443,13 +442,6 @@ REMEDIES = [
         "in the application",
         rewrite="tail",
         march="bernoulli2",
-    ),
-    Remedy(
-        Code.UNDEFINED_CONSTANT,
-        "Add",
-        f"{HEAD}y = Add(c, 1e999){TAIL}",
-        "finite ones little larger",
-        after=f"{HEAD}y = Add(c, 100.0){TAIL}",
     ),
     Remedy(
         Code.REDUCED_VALUES,

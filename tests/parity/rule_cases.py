@@ -1,8 +1,9 @@
 """Networks of a few nodes that need a rule, and what the original made of them.
 
-``python -m tests.parity.rule_cases CASES...`` chooses, for every rule, the smallest recorded conversion that is placed
-otherwise without it and that does not contradict it. Its optimised network is kept without its large constants, which
-decide nothing here, with the devices and calibrations that the original chose and we agree with.
+``python -m tests.parity.rule_cases CASES...`` chooses, for every rule, the smallest recorded conversion whose placement
+is further from what the original decided without it. Its optimised network is kept with zeros for all but the largest
+number of large constants, which decide nothing else here, with what the original decided and where that is not what
+the rules say.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,32 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from engine.conformance.cases import RecordedCase, find_cases, printed_name
-from engine.conformance.rule_evidence import PlacedSubject, needed_by, subject_of, verdicts
-from engine.conformance.stages import calibrated_tensors
+from engine.conformance.cases import RecordedCase, find_cases
+from engine.conformance.rule_evidence import (
+    Answer,
+    PlacedSubject,
+    agreement,
+    answer_of,
+    departures,
+    needed_by,
+    subject_of,
+)
 from engine.errors import PtqlabError
-from engine.ir import MARK_ON, calibration_nodes, constant_of, is_calibration, load_model, to_bytes
+from engine.ir import constant_of, to_bytes
 from engine.place import NodeTypes, PlacementOptions
 from engine.rulebook.book import BOOK
 from engine.terms import Compatibility
 
 FOLDER = Path(__file__).parent / "recorded" / "rules"
 INDEX = FOLDER / "cases.json"
+ON_DATA: Mapping[str, str] = {
+    "scale.moved-values": "it says on which values a threshold is measured, which matters to KL and percentiles",
+    "scale.softmax-margin": "it multiplies a threshold that is measured",
+    "scale.first-gathered": "it says which of several tensors of one scale is measured",
+    "scale.gathered": "it says which of several tensors of one scale is measured",
+}
+"""Rules whose effect is a threshold from data, which a placement does not have, and why: that their case is placed as
+by the original, and otherwise without them, is all that is asked of it."""
 _LARGEST = 64
 """Elements of a constant that is kept as it is."""
 _MOST_BYTES = 50_000
@@ -45,28 +61,32 @@ class RuleCase:
         march: the BPU.
         requests: what its configuration asks, as JSON.
         rules: ids of the rules that it needs.
-        devices: of nodes, by the original.
-        calibrated: names of tensors that the original calibrates, as we do.
+        answer: what the original decided, by attribute of :class:`~engine.conformance.rule_evidence.Answer`.
+        departs: aspects and names of the nodes and tensors at which the original decided otherwise than the rules.
     """
 
     name: str
     march: str
     requests: dict[str, Any]
     rules: tuple[str, ...]
-    devices: dict[str, str]
-    calibrated: tuple[str, ...]
+    answer: dict[str, dict[str, Any]]
+    departs: tuple[str, ...]
 
     def subject(self) -> PlacedSubject:
         """The network with what is asked of it."""
         proto = onnx.load_from_string(gzip.decompress((FOLDER / f"{self.name}.onnx.gz").read_bytes()))
         return PlacedSubject(ir.from_proto(proto), self.march, _requests(self.requests))
 
+    def answered(self) -> Answer:
+        """What the original decided."""
+        return Answer(**self.answer)
+
 
 def rule_cases() -> tuple[RuleCase, ...]:
     """All that were kept."""
     content = json.loads(INDEX.read_text(encoding="utf-8"))
     return tuple(
-        RuleCase(**{**case, "rules": tuple(case["rules"]), "calibrated": tuple(case["calibrated"])}) for case in content
+        RuleCase(**{**case, "rules": tuple(case["rules"]), "departs": tuple(case["departs"])}) for case in content
     )
 
 
@@ -81,32 +101,20 @@ def _requests(content: dict[str, Any]) -> PlacementOptions:
 
 
 def _stripped(model: ir.Model) -> bytes:
-    """The file of ``model`` with zeros for its large constants."""
+    """The file of ``model`` with zeros for all but the largest number of its large constants."""
     copy = model.clone()
     for name, value in copy.graph.initializers.items():
         array = constant_of(value)
         if array is not None and array.size > _LARGEST and array.dtype.kind == "f":
-            value.const_value = ir.tensor(np.zeros_like(array), name=name)
+            kept = np.zeros_like(array)
+            largest = np.argmax(np.abs(array))
+            kept.flat[largest] = array.flat[largest]
+            value.const_value = ir.tensor(kept, name=name)
     return gzip.compress(to_bytes(copy), mtime=0)
 
 
-def _facts(subject: PlacedSubject, case: RecordedCase) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Devices and calibrated tensors of the original that ours are equal to."""
-    placed = subject.placed()
-    theirs = calibrated_tensors(load_model(case.calibrated)) if case.calibrated.is_file() else {}
-    devices = {
-        str(node.name): on
-        for node in placed.graph
-        if not is_calibration(node)
-        and (on := case.devices.get(printed_name(str(node.name)))) == node.metadata_props.get(MARK_ON)
-        and on is not None
-    }
-    tensors = [str(node.inputs[0].name) for node in calibration_nodes(placed) if node.inputs[0] is not None]
-    return devices, tuple(name for name in tensors if name in theirs)
-
-
-def _chosen(cases: list[RecordedCase]) -> Iterator[tuple[RecordedCase, PlacedSubject, tuple[str, ...]]]:
-    """Cases that need rules which no smaller one needs."""
+def _chosen(cases: list[RecordedCase]) -> Iterator[RuleCase]:
+    """Cases that need rules which no smaller one needs and at which the original did what they say."""
     known = {rule.id for table in BOOK.tables for rule in table}
     subjects = []
     for case in cases:
@@ -116,25 +124,33 @@ def _chosen(cases: list[RecordedCase]) -> Iterator[tuple[RecordedCase, PlacedSub
             except PtqlabError:
                 continue
     small = [pair for pair in subjects if len(pair[1].optimized.graph) <= _MOST_NODES]
-    for case, subject in sorted(small, key=lambda pair: len(pair[1].optimized.graph)):
-        contradicted = {each.rule for each in verdicts(subject.placed(), case) if not each.agrees}
-        found = [rule for rule in needed_by(subject, sorted(known)) if rule not in contradicted]
-        if found and len(_stripped(subject.optimized)) <= _MOST_BYTES:
+    for case, subject in sorted(small, key=lambda pair: (len(pair[1].optimized.graph), pair[0].name)):
+        answer = answer_of(case)
+        placed = subject.placed()
+        departs, agreed = departures(placed, answer), agreement(placed, answer)
+        found = [
+            rule
+            for rule in needed_by(subject, sorted(known))
+            if rule in ON_DATA or agreement(subject.placed(BOOK.without(rule)), answer) < agreed
+        ]
+        file = _stripped(subject.optimized)
+        if found and len(file) <= _MOST_BYTES:
             known -= set(found)
-            yield case, subject, tuple(found)
+            (FOLDER / f"{case.name}.onnx.gz").write_bytes(file)
+            yield RuleCase(case.name, subject.march, asdict(subject.requests), tuple(found), asdict(answer), departs)
         if not known:
             return
 
 
 def main() -> None:
-    """Write the networks and their index."""
+    """Write the networks and their index: the arguments are folders of recorded conversions."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob("*.onnx.gz"):
+        old.unlink()
     kept = []
-    for case, subject, rules in _chosen([case for folder in sys.argv[1:] for case in find_cases(Path(folder))]):
-        (FOLDER / f"{case.name}.onnx.gz").write_bytes(_stripped(subject.optimized))
-        devices, calibrated = _facts(subject, case)
-        kept.append(RuleCase(case.name, subject.march, asdict(subject.requests), rules, devices, calibrated))
-        sys.stdout.write(f"{case.name}: {', '.join(rules)}\n")
+    for case in _chosen([case for folder in sys.argv[1:] for case in find_cases(Path(folder))]):
+        kept.append(case)
+        sys.stdout.write(f"{case.name}: {', '.join(case.rules)}; {len(case.departs)} depart\n")
     INDEX.write_text(json.dumps([asdict(case) for case in kept], indent=1, default=list) + "\n", encoding="utf-8")
 
 

@@ -77,7 +77,12 @@ def evidence(
         str | None, typer.Option(metavar="every:N", help="Count every Nth network apart, without its names.")
     ] = None,
 ) -> None:
-    """Replay recorded conversions: which show each rule, contradict it, and need it."""
+    """Replay recorded conversions: which show each rule, contradict it, and need it.
+
+    Agreement gained: by how much the decisions that are the original's outnumber those that are not more with the rule
+    than without it, over the cases of few nodes.
+    """
+    from engine.cli.console import open_console, plain_table
     from engine.cli.lab.conformance import read_holdout
     from engine.conformance.cases import find_cases
     from engine.conformance.rule_evidence import gather, write_evidence
@@ -97,6 +102,11 @@ def evidence(
             "ptqlab conformance record makes such folders"
         )
     write_evidence(found, output)
+    table = plain_table("rule", "agreement gained", "cases that need it")
+    for rule, each in found.items():
+        if each.needed:
+            table.add_row(rule, str(each.gained), str(len(each.needed)))
+    open_console().print(table)
     shown = sum(bool(each.cases) for each in found.values())
     needed = sum(bool(each.needed) for each in found.values())
     against = sum(bool(each.contradicted) for each in found.values())

@@ -24,9 +24,7 @@ class Code(StrEnum):
     RANK_4_ONLY = "rank_4_only"
     NOT_FLOAT = "not_float"
     ON_REQUEST = "on_request"
-    UNDEFINED_CONSTANT = "undefined_constant"
     ASKED_FOR = "asked_for"
-    PART_OF_ASKED_FOR = "part_of_asked_for"
     PART_OF_CPU_NODE = "part_of_cpu_node"
     DIVISION = "division"
     PASSIVE_TAIL = "passive_tail"
@@ -97,9 +95,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.RANK_4_ONLY: "{march} computes tensors of rank 4",
         Code.NOT_FLOAT: "only float32 tensors are quantised",
         Code.ON_REQUEST: "{op_type} runs on the BPU only if node_info or run_on_bpu asks for it",
-        Code.UNDEFINED_CONSTANT: "a constant operand is infinite or undefined: it has no threshold",
         Code.ASKED_FOR: "run_on_cpu is set",
-        Code.PART_OF_ASKED_FOR: "run_on_cpu is set for {node}, of which it is a part",
         Code.PART_OF_CPU_NODE: "{node}, of which it would be a part, runs on the CPU",
         Code.DIVISION: "the product that divides by it runs on the CPU",
         Code.PASSIVE_TAIL: "{op_type} is passive and no BPU node reads it",

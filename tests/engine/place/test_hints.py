@@ -20,7 +20,6 @@ from engine.place.hints import DEFAULT_HINT, HINTS, hint_for
         ("Concat", because(Code.RANK_4, done="concatenated"), "rank-4"),
         ("Resize", because(Code.ANTIALIAS), DEFAULT_HINT),
         ("Pad", because(Code.PAD_MODE, mode="reflect"), "constant or edge"),
-        ("Add", because(Code.UNDEFINED_CONSTANT), "finite"),
     ],
 )
 def test_hint(op_type: str, reason: Reason, part: str) -> None:
@@ -29,8 +28,8 @@ def test_hint(op_type: str, reason: Reason, part: str) -> None:
 
 def test_a_name_in_a_reason_gives_no_hint() -> None:
     """It did while hints were found by patterns in the sentence."""
-    named = because(Code.PART_OF_ASKED_FOR, node="custom operator with a constant of another rank")
-    assert hint_for("Relu", named) == HINTS[Code.ASKED_FOR]
+    named = because(Code.PART_OF_CPU_NODE, node="custom operator with a constant of another rank")
+    assert hint_for("Relu", named) == HINTS[Code.PART_OF_CPU_NODE]
 
 
 def test_an_absent_operator_is_advised_by_type_alone() -> None:

@@ -41,5 +41,6 @@ def test_an_int32_sum_that_is_only_moved_is_calibrated_once_a_type_is_asked_of_i
     nodes = {node.name: node for node in model.graph}
     nodes["Middle"].metadata_props[MARK_ON] = "CPU"
     value = nodes["Pool"].outputs[0]
-    found = [INPUTS.decide(Input(value, types), ChipFamily.BAYES) for types in ({}, {value: "int16"})]
+    asked = ({}, {value: "int16"})
+    found = [INPUTS.decide(Input(value, nodes["Middle"], types), ChipFamily.BAYES) for types in asked]
     assert [rule and rule.id for rule in found] == ["calibrated.exact-sum", "calibrated.input"]

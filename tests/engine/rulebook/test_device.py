@@ -19,7 +19,7 @@ from tests.engine.place.networks import network, one
         ("bernoulli2", "Hardmax", "device.no-operator", On.CPU),
         ("bernoulli2", "GlobalAveragePool", "device.lacking", On.CPU),
         ("bayes-e", "GlobalAveragePool", "device.bpu", On.BPU),
-        ("bayes-e", "Softmax", "device.request-refused", On.CPU),
+        ("bayes-e", "Softmax", "device.on-request", On.CPU),
         ("bernoulli2", "Max", "device.late-operator", On.LATE),
         ("bayes-e", "Relu", "device.bpu", On.BPU),
     ],

@@ -1,0 +1,364 @@
+"""Networks of a few nodes, each for a rule that no larger recorded network needs: asked of the original.
+
+``python -m tests.parity.rule_questions FOLDER [NAME...]`` writes and records them, or those that are named, with the
+toolchain that ``PTQLAB_HB_MAPPER`` names; ``python -m tests.parity.rule_cases FOLDER...`` then keeps what rules need.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from engine.conformance.questions.network import SmallNetwork
+from engine.conformance.recording import CaseRecorder
+from engine.errors import PtqlabError
+from engine.toolchain.tool import find_toolchain
+
+Changes = Mapping[str, Mapping[str, Any]]
+"""Parameters of a configuration, by group."""
+
+
+@dataclass(frozen=True)
+class RuleQuestion:
+    """One network and its configuration.
+
+    Attributes:
+        build: the network.
+        march: BPU architecture.
+        changes: parameters besides those that every question has.
+    """
+
+    build: Callable[[], SmallNetwork]
+    march: str = "bayes-e"
+    changes: Changes = field(default_factory=dict)
+
+    def write(self, folder: Path) -> Path:
+        """Write network, data and configuration to ``folder``; the configuration."""
+        (folder / "cal").mkdir(parents=True)
+        network = self.build()
+        (folder / "net.onnx").write_bytes(network.model().SerializeToString())
+        for index, sample in enumerate(network.samples()):
+            sample.tofile(folder / "cal" / f"{index}.bin")
+        content: dict[str, dict[str, Any]] = {
+            "model_parameters": {"onnx_model": "./net.onnx", "march": self.march, "output_model_file_prefix": "net"},
+            "input_parameters": {
+                "input_name": "x",
+                "input_type_train": "featuremap",
+                "input_layout_train": "NCHW",
+                "input_type_rt": "featuremap",
+                "input_layout_rt": "NCHW",
+                "norm_type": "no_preprocess",
+            },
+            "calibration_parameters": {
+                "cal_data_dir": "./cal",
+                "cal_data_type": "float32",
+                "calibration_type": "max",
+            },
+            "compiler_parameters": {"compile_mode": "latency", "optimize_level": "O0"},
+        }
+        for group, values in self.changes.items():
+            content[group].update(values)
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+
+def _calibration(**values: str) -> Changes:
+    return {"calibration_parameters": values}
+
+
+def _on_cpu(*names: str) -> Changes:
+    return _calibration(run_on_cpu=";".join(names))
+
+
+def _on_bpu(*names: str) -> Changes:
+    return _calibration(run_on_bpu=";".join(names))
+
+
+def _types(**types: Mapping[str, str]) -> Changes:
+    return {"model_parameters": {"node_info": types}}
+
+
+def _started() -> tuple[SmallNetwork, str]:
+    """A network that begins with a convolution, and what that gives: (1, 8, 8, 8)."""
+    net = SmallNetwork("asked", (1, 8, 8, 8), 7)
+    return net, net.op("Relu", net.conv("x", 8, 8, 3))
+
+
+def _moved_sum() -> SmallNetwork:
+    """A global mean, which stays an int32 sum, flattened at the end."""
+    net, x = _started()
+    net.output(net.op("Flatten", net.op("GlobalAveragePool", net.conv(x, 8, 8)), axis=1))
+    return net
+
+
+def _one_channel() -> SmallNetwork:
+    """A convolution to one channel, whose int32 sums have one scale, in another shape at the end."""
+    net, x = _started()
+    net.output(net.reshape(net.conv(x, 8, 1), 1, 64))
+    return net
+
+
+def _at_end(*before: tuple[str, Mapping[str, Any]], last: str = "Clip") -> Callable[[], SmallNetwork]:
+    """A Clip or table behind other nodes at the end."""
+
+    def build() -> SmallNetwork:
+        net, x = _started()
+        for op_type, attributes in before:
+            if op_type == "Resize":
+                x = net.enlarge(x, 1, 8, 16, 16)
+            elif op_type == "ConvTranspose":
+                x = net.op(op_type, x, net.normal(8, 8, 2, 2), **attributes)
+            elif op_type == "Conv":
+                x = net.conv(x, 8, 8)
+            else:
+                x = net.op(op_type, x, **attributes)
+        limits = (net.constant(0.25), net.constant(0.75)) if last == "Clip" else ()
+        net.output(net.op(last, x, *limits))
+        return net
+
+    return build
+
+
+def _without_operator(op_type: str, **attributes: Any) -> Callable[[], SmallNetwork]:
+    """An operator that the BPU does not have between two convolutions."""
+
+    def build() -> SmallNetwork:
+        net, x = _started()
+        net.output(net.conv(net.op(op_type, x, **attributes), 8, 8))
+        return net
+
+    return build
+
+
+def _moved_floats() -> SmallNetwork:
+    """What the CPU computes, moved before a convolution."""
+    net, x = _started()
+    net.output(net.conv(net.reshape(net.op("Softmax", x, axis=3), 1, 16, 4, 8), 16, 8))
+    return net
+
+
+def _moved_at_end() -> SmallNetwork:
+    """What the CPU computes, moved on the BPU at the end."""
+    net, x = _started()
+    net.output(net.reshape(net.op("Softmax", x, axis=3), 1, 16, 4, 8))
+    return net
+
+
+def _softmax() -> SmallNetwork:
+    """A Softmax over the last axis between convolutions."""
+    net, x = _started()
+    net.output(net.conv(net.op("Softmax", net.conv(x, 8, 8), axis=3), 8, 8))
+    return net
+
+
+def _convolutions() -> SmallNetwork:
+    """Two convolutions."""
+    net, x = _started()
+    net.output(net.conv(x, 8, 8))
+    return net
+
+
+def _sum_with_relu() -> SmallNetwork:
+    """A convolution, a sum with another map and its activation, which are one."""
+    net, x = _started()
+    total = net.op("Relu", net.op("Add", net.conv(x, 8, 8), x))
+    net.output(net.conv(total, 8, 8))
+    return net
+
+
+def _peaks() -> SmallNetwork:
+    """A map where it is its own maximum over windows."""
+    net, x = _started()
+    peak = net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
+    mask = net.op("Cast", net.op("Equal", peak, x), to=1)
+    net.output(net.conv(net.op("Mul", x, mask), 8, 8))
+    return net
+
+
+def _both_broadcast(op_type: str = "") -> Callable[[], SmallNetwork]:
+    """A division on bernoulli2, on the CPU as both maps are broadcast; ``op_type`` gives the divisor."""
+
+    def build() -> SmallNetwork:
+        net, x = _started()
+        rows = net.op("MaxPool", x, kernel_shape=[1, 8], strides=[1, 8])
+        columns = net.conv(net.op("MaxPool", x, kernel_shape=[8, 1], strides=[8, 1]), 8, 8)
+        net.output(net.conv(net.op("Div", rows, net.op(op_type, columns) if op_type else columns), 8, 8))
+        return net
+
+    return build
+
+
+def _table_of_moved() -> SmallNetwork:
+    """Tables behind operators that keep the scale."""
+    net, x = _started()
+    for op_type in ("Exp", "Sigmoid", "LeakyRelu", "Relu", "Clip"):
+        pooled = net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2])
+        limits = (net.constant(-0.5), net.constant(0.75)) if op_type == "Clip" else ()
+        net.output(net.conv(net.op(op_type, pooled, *limits), 8, 8))
+    moved = [
+        net.op("GlobalMaxPool", net.conv(x, 8, 8)),
+        net.ops("Split", 2, net.conv(x, 8, 16), axis=1, split=[8, 8])[0],
+        net.op("ReduceMax", net.conv(x, 8, 8), axes=[2], keepdims=1),
+        net.op("Slice", net.conv(x, 8, 8), net.ints(0), net.ints(4), net.ints(2)),
+        net.op("Gather", net.conv(x, 8, 8), net.ints(1, 3, 5), axis=2),
+    ]
+    net.output(*(net.conv(net.op("Exp", value), 8, 8) for value in moved))
+    return net
+
+
+def _enlarged_floats() -> SmallNetwork:
+    """Maps of the CPU in another size, read in different ways."""
+    net, x = _started()
+
+    def floats() -> str:
+        return net.op("Softmax", net.conv(x, 8, 8), axis=3)
+
+    shared = floats()
+    net.output(net.conv(net.enlarge(floats(), 1, 8, 16, 16, mode="linear"), 8, 8))
+    net.output(net.conv(net.enlarge(shared, 1, 8, 16, 16), 8, 8), net.conv(shared, 8, 8))
+    net.output(net.conv(net.enlarge(net.transpose(floats(), 0, 1, 3, 2), 1, 8, 16, 16), 8, 8))
+    net.output(net.op("Sigmoid", net.enlarge(floats(), 1, 8, 16, 16)))
+    return net
+
+
+def _enlarged_input() -> SmallNetwork:
+    """The input in another size."""
+    net = SmallNetwork("asked", (1, 8, 8, 8), 7)
+    net.output(net.conv(net.enlarge("x", 1, 8, 16, 16), 8, 8))
+    return net
+
+
+def _lines() -> SmallNetwork:
+    """Tables behind Slices of what a convolution of rank 3, on the CPU, and a Softmax give."""
+    net = SmallNetwork("asked", (1, 8, 16), 7)
+    x = net.op("Relu", net.conv("x", 8, 8, 3, rank=3))
+    wide = net.conv(x, 8, 8, 3, rank=3, pads=[2, 2])
+    net.output(net.op("Sigmoid", net.op("Slice", wide, net.ints(0), net.ints(16), net.ints(2))))
+    scores = net.op("Softmax", net.conv(x, 8, 8, 1, rank=3), axis=2)
+    net.output(net.op("Sigmoid", net.op("Slice", scores, net.ints(0), net.ints(8), net.ints(2))))
+    return net
+
+
+def _positions() -> SmallNetwork:
+    """Positions of maxima, in another shape, beside their map."""
+    net, x = _started()
+    scores = net.conv(x, 8, 8)
+    best = net.op("Cast", net.op("Transpose", net.op("ArgMax", scores, axis=1), perm=[0, 2, 3, 1]), to=1)
+    net.output(net.op("Relu", scores), best)
+    return net
+
+
+def _scalar() -> SmallNetwork:
+    """A number without dimensions, as a factor."""
+    net, x = _started()
+    means = net.reshape(net.op("GlobalAveragePool", net.conv(x, 8, 8)), 8)
+    factor = net.op("Sigmoid", net.op("Gather", means, net.constant(3, np.int64), axis=0))
+    net.output(net.conv(net.op("Mul", x, factor), 8, 8))
+    return net
+
+
+def _constant() -> SmallNetwork:
+    """A sum with a map that is constant."""
+    net, x = _started()
+    net.output(net.conv(net.op("Add", x, net.normal(1, 8, 8, 8)), 8, 8))
+    return net
+
+
+def _infinite() -> SmallNetwork:
+    """A sum with a map that is constant, and infinite at one place."""
+    net, x = _started()
+    values = np.ones((1, 8, 8, 8))
+    values[0, 0, 0, 0] = -np.inf
+    net.output(net.conv(net.op("Add", x, net.constant(values)), 8, 8))
+    return net
+
+
+def _joined() -> SmallNetwork:
+    """Two branches joined between convolutions."""
+    net, x = _started()
+    left = net.op("Sigmoid", net.conv(x, 8, 8))
+    right = net.op("Relu", net.conv(x, 8, 8, 3))
+    net.output(net.conv(net.op("Concat", left, right, axis=1), 16, 8))
+    return net
+
+
+def _tables_for_cpu() -> SmallNetwork:
+    """Tables and sums that only the CPU reads, in front of convolutions and at the end."""
+    net, x = _started()
+    for op_type in ("Exp", "Relu"):
+        table = net.op(op_type, net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2]))
+        net.output(net.conv(net.op("Softmax", table, axis=3), 8, 8))
+    total = net.op("Add", net.op("Sigmoid", net.conv(x, 8, 8)), x)
+    net.output(net.conv(net.op("Softmax", total, axis=3), 8, 8))
+    net.output(net.op("LRN", net.op("Exp", net.conv(x, 8, 8)), size=3))
+    return net
+
+
+_SMALLER = {"kernel_shape": [2, 2], "strides": [2, 2]}
+_WIDE = {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}
+
+QUESTIONS: Mapping[str, RuleQuestion] = {
+    "positions": RuleQuestion(_positions),
+    "scalar": RuleQuestion(_scalar),
+    "clipped_global_max": RuleQuestion(_at_end(("GlobalMaxPool", {}))),
+    "clipped_average": RuleQuestion(_at_end(("AveragePool", _SMALLER))),
+    "clipped_deconv": RuleQuestion(_at_end(("ConvTranspose", _SMALLER))),
+    "clipped_enlarged": RuleQuestion(_at_end(("Resize", {}))),
+    "sigmoid_enlarged": RuleQuestion(_at_end(("Resize", {}), last="Sigmoid")),
+    "sigmoid_enlarged_asked": RuleQuestion(
+        _at_end(("Resize", {}), ("Sigmoid", {}), ("Conv", {}), last="Relu"),
+        changes=_types(Sigmoid_3={"ON": "BPU", "InputType": "int16"}),
+    ),
+    "clipped_bernoulli2": RuleQuestion(_at_end(("Conv", {})), "bernoulli2"),
+    "moved_sum": RuleQuestion(_moved_sum),
+    "one_channel": RuleQuestion(_one_channel),
+    "lrn": RuleQuestion(_without_operator("LRN", size=3)),
+    "lp": RuleQuestion(_without_operator("LpNormalization", axis=1)),
+    "moved_floats": RuleQuestion(_moved_floats),
+    "moved_at_end": RuleQuestion(_moved_at_end, changes=_on_bpu("Reshape_3")),
+    "softmax": RuleQuestion(_softmax, changes=_on_bpu("Softmax_3")),
+    "asked_for": RuleQuestion(_convolutions, changes=_on_cpu("Conv_0")),
+    "output_int16": RuleQuestion(_convolutions, changes=_calibration(optimization="set_model_output_int16")),
+    "sum_on_cpu": RuleQuestion(_sum_with_relu, changes=_on_cpu("Add_3")),
+    "comparison_on_cpu": RuleQuestion(_peaks, changes=_on_cpu("Equal_3")),
+    "division": RuleQuestion(_both_broadcast(), "bernoulli2"),
+    "division_by_exp": RuleQuestion(_both_broadcast("Exp"), "bernoulli2"),
+    "table_of_moved": RuleQuestion(_table_of_moved),
+    "enlarged_floats": RuleQuestion(_enlarged_floats),
+    "enlarged_input": RuleQuestion(_enlarged_input),
+    "lines_of_floats": RuleQuestion(_lines),
+    "constant": RuleQuestion(_constant),
+    "infinite": RuleQuestion(_infinite),
+    "joined_int16": RuleQuestion(_joined, changes=_types(Concat_6=_WIDE)),
+    "tables_for_cpu": RuleQuestion(_tables_for_cpu),
+}
+
+
+def main() -> None:
+    """Record every question that is named, or all."""
+    tool = find_toolchain(None, time_limit=120)
+    if tool is None or len(sys.argv) < 2:
+        sys.exit("expected PTQLAB_HB_MAPPER, and the folder to record into")
+    to = Path(sys.argv[1])
+    recorder = CaseRecorder(tool, None, to / "cases", weights=True, resume=True)
+    for name in sys.argv[2:] or QUESTIONS:
+        config = to / "questions" / name / "config.yaml"
+        if not config.is_file():
+            QUESTIONS[name].write(config.parent)
+        try:
+            found = recorder.record(config)
+        except PtqlabError as error:
+            sys.stdout.write(f"{name}: {error}\n")
+            continue
+        sys.stdout.write(f"{name}: {found.failure or 'recorded'}\n")
+
+
+if __name__ == "__main__":
+    main()
