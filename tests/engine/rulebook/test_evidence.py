@@ -20,7 +20,7 @@ from engine.rulebook.evidence import RuleEvidence, evidence_for, evidence_text, 
         (
             RuleEvidence(cases=4, networks=2, nodes=9, contradicted=1, contradictions=("a: b",), needed=("c", "d")),
             "9 nodes in 4 cases of 2 networks; the original did otherwise at 1: a: b; "
-            "the smallest case that needs it: c",
+            "the smallest case that needs it: c; agreement gained: 0",
         ),
     ],
 )
