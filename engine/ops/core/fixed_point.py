@@ -171,10 +171,12 @@ _SUM_SHIFT = MappingProxyType({8: 22, 16: 14})
 
 def mantissa_and_shift(ratio: ArrayLike) -> tuple[Integers, Integers]:
     """``ratio ~ scale * 2**shift`` with a 15-bit ``scale`` (``e_scale``, ``e_shift`` of
-    reference/arithmetic.md 2.5 and 2.6).
+    reference/arithmetic.md 2.5 and 2.6), 32767 at the most (``regnet_se`` with all own options, as the original built
+    it).
     """
     mantissa, exponent = np.frexp(np.asarray(ratio, np.float64))
-    return np.rint(mantissa * (1 << SCALE_BITS)).astype(np.int64), exponent.astype(np.int64) - SCALE_BITS
+    scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX)
+    return scale.astype(np.int64), exponent.astype(np.int64) - SCALE_BITS
 
 
 def split_bias(bias: ArrayLike) -> tuple[Integers, Integers]:
