@@ -16,6 +16,7 @@ from engine.ir import before_calibration, calibration_nodes, calibration_of, rea
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
 from engine.ops.registry import rule_for
+from engine.rulebook.known import doubt_about
 from engine.rulebook.marks import remark, rules_behind
 from engine.terms import Device
 
@@ -54,6 +55,11 @@ class NodeRow:
     quirks: str = ""
     reads: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not known that the original converts the node so; empty where it is."""
+        return doubt_about(self.rules, self.unmeasured)
 
     @property
     def remarks(self) -> str:

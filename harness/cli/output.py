@@ -65,7 +65,7 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     from harness.gates.verdicts import Verdict
     from harness.report.compatibility import compatibility_line, compatibility_pairs
     from harness.report.results import REPORT_FILE, sweep_folder
-    from harness.report.tables import sweep_tables, warnings_of
+    from harness.report.tables import known_conversions, sweep_tables, warnings_of
     from harness.tracking.views import how_to_open
     from harness.trials.trial import TrialStore
 
@@ -77,6 +77,8 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
         console.print(line, style="red", soft_wrap=True, markup=False, highlight=False)
     for whom, text in warnings_of(sweep):
         console.print(f"WARNING: {whom}: {text}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+    for whom, text in known_conversions(sweep):
+        console.print(f"conversion of {whom} known: {text}", soft_wrap=True, markup=False, highlight=False)
     summary = sweep.summary
     for ship in summary.ships:
         console.print(f"{ship.trial}: {ship}", soft_wrap=True, markup=False, highlight=False)

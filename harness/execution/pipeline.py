@@ -14,6 +14,7 @@ from typing import Any
 from engine.convert.items import PLACEMENT
 from engine.convert.runner import Run
 from engine.errors import PtqlabError
+from engine.rulebook.known import Known
 from harness.backends.bundled import Network
 from harness.backends.items import (
     BROKEN,
@@ -100,6 +101,7 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
     scored = run[SCORED]
     unmet = () if placement is None else placement.refusals
     footprint = run[FOOTPRINT] if FOOTPRINT in results else None
+    rows = run[NODES] if NODES in results else ()
     result = TrialResult(
         spec=spec,
         accuracy=scored.accuracy,
@@ -109,13 +111,13 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         unmet=tuple(UnmetRequest(node=each.node, request=each.request, reason=each.reason) for each in unmet),
         doubts=run[DOUBTS],
         broken=run[BROKEN],
+        known=str(Known.of((row.node, row.doubt) for row in rows)) if rows else "",
         artefacts=_artefacts(run, results, scored, footprint),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,
         cards=_cards(network.bench),
     )
     files = trial_files(network.card, spec, nodes, scored.predictions, partial(_picture, run[DATASET], network.card))
-    rows = run[NODES] if NODES in results else ()
     files[TRIAL_PAGE] = render_trial(result, rows, files)
     return Outcome(result, rows, scored.predictions, files)
 

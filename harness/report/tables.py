@@ -103,6 +103,15 @@ def warnings_of(sweep: Sweep) -> list[tuple[str, str]]:
     return found
 
 
+def known_conversions(sweep: Sweep) -> list[tuple[str, str]]:
+    """Whom a statement of how far the conversion is known concerns, and the statement."""
+    found: dict[str, list[TrialResult]] = {}
+    for result in sweep.results:
+        if result.known:
+            found.setdefault(result.known, []).append(result)
+    return [(_whom(sweep, results), text) for text, results in found.items()]
+
+
 def _whom(sweep: Sweep, results: Sequence[TrialResult]) -> str:
     """The models whose trials ``results`` are, where these are all; else the trials."""
     models = {result.spec.model for result in results}

@@ -162,6 +162,7 @@ class TrialNode(StrictModel):
         time_us: estimated microseconds, its part of the latency; None on the CPU.
         ddr_bytes: estimated bytes over DDR; None on the CPU.
         reads: places in the table, from 0, of the nodes whose results it reads, with spaces between.
+        doubt: why it is not known that the original converts it so; empty where it is.
     """
 
     node: str
@@ -175,3 +176,4 @@ class TrialNode(StrictModel):
     time_us: float | None = None
     ddr_bytes: int | None = None
     reads: str = ""
+    doubt: str = ""

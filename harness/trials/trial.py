@@ -169,6 +169,7 @@ class TrialResult(StrictModel):
         unmet: requested settings that could not be honoured.
         doubts: what is doubtful about the calibration samples, a sentence each.
         broken: outputs that no longer say what the float model's do.
+        known: how far it is known that the original converts the network so; empty for other engines.
         artefacts: digests of what its stages gave, by :class:`Artefact`.
         seconds: wall time by stage; stages that another trial had computed are missing.
         peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
@@ -186,6 +187,7 @@ class TrialResult(StrictModel):
     unmet: tuple[UnmetRequest, ...] = ()
     doubts: tuple[str, ...] = ()
     broken: BrokenOutputs = BrokenOutputs()
+    known: str = ""
     artefacts: Mapping[Artefact, str] = Field(default_factory=dict)
     seconds: Mapping[str, float] = Field(default_factory=dict)
     peak_memory_mb: float | None = None

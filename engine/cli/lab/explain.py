@@ -20,6 +20,7 @@ from engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
+    from engine.rulebook.known import Known
     from engine.simulate.assemble import Interpreted
 
 EQUAL_THRESHOLDS = (
@@ -47,6 +48,7 @@ class Explained:
         reads: names of the nodes whose results it reads.
         unmeasured: operator and rank that no measured conversion has, and rules that cost accuracy there.
         rules: ids of the rules that decided where it runs, and how what it reads is quantised.
+        doubt: why it is not known that the original converts it so; empty where it is.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Explained:
     reads: tuple[str, ...]
     unmeasured: str
     rules: tuple[str, ...]
+    doubt: str = ""
 
 
 def explain(
@@ -99,7 +102,13 @@ def explain(
     nodes, interpreted = explained(result), assemble(result.compiled.model).interpreted
     doubts = warnings_for(result.models["original_float"], result.performance.march, settings)
     if as_json:
-        content = {"nodes": [asdict(node) for node in nodes], "warnings": doubts, "thresholds": basis}
+        known = known_of(nodes)
+        content = {
+            "nodes": [asdict(node) for node in nodes],
+            "known": asdict(known),
+            "warnings": doubts,
+            "thresholds": basis,
+        }
         say(json.dumps(content, indent=2))
     else:
         _show(result, nodes, interpreted, doubts)
@@ -172,9 +181,17 @@ def explained(result: ConversionResult) -> tuple[Explained, ...]:
                 reads=row.reads,
                 unmeasured=row.remarks,
                 rules=row.rules,
+                doubt=row.doubt,
             )
         )
     return tuple(rows)
+
+
+def known_of(nodes: tuple[Explained, ...]) -> Known:
+    """How far the conversion is known."""
+    from engine.rulebook.known import Known
+
+    return Known.of((node.name, node.doubt) for node in nodes)
 
 
 def page(
@@ -210,6 +227,7 @@ def page(
         slowest=slowest or 1.0,
         interpreted=interpreted,
         doubts=doubts,
+        known=known_of(nodes),
         plotly="",
         data=figures_data({}, graphs={"graph": graph_data(graph)}),
     )
@@ -252,5 +270,6 @@ def _show(
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
     if any(node.reason and node.rules for node in nodes):
         console.print("In brackets: the rules that decided; ptqlab rules show ID", highlight=False, markup=False)
+    console.print(f"Conversion known: {known_of(nodes)}", highlight=False, markup=False)
     for text in doubts:
         console.print(f"WARNING: {text}", highlight=False, markup=False)

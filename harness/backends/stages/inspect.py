@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED
+from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED, ORIGINAL
 from engine.convert.runner import Stage, Work
 from engine.convert.tables import cosines, node_rows
+from engine.convert.unmeasured import mark_unmeasured
 from engine.ops.core.reasons import sentence_of
 from engine.perf import estimate
 from harness.backends.items import FOOTPRINT, NODES
@@ -27,8 +28,10 @@ def _measure(work: Work) -> None:
 def _tabulate(work: Work) -> None:
     calibrated = work[CALIBRATED]
     reasons = {str(node.name): sentence_of(node) for node in calibrated.graph}
-    rows = node_rows(work[COMPILED], calibrated, cosines(work[OPTIMIZED], work[COMPARISON]))
-    layers = {layer.name: layer for layer in estimate(work[COMPILED]).layers}
+    compiled = work[COMPILED]
+    rows = node_rows(compiled, calibrated, cosines(work[OPTIMIZED], work[COMPARISON]))
+    rows = mark_unmeasured(rows, work[ORIGINAL], compiled.march)
+    layers = {layer.name: layer for layer in estimate(compiled).layers}
     places = {row.node: place for place, row in enumerate(rows)}
     found = []
     for row in rows:
@@ -46,10 +49,13 @@ def _tabulate(work: Work) -> None:
                 time_us=None if layer is None else round(layer.latency_us, 3),
                 ddr_bytes=None if layer is None else layer.loaded_bytes + layer.stored_bytes,
                 reads=" ".join(str(places[name]) for name in row.reads),
+                doubt=row.doubt,
             )
         )
     work.give(NODES, tuple(found))
 
 
 MEASURE_FOOTPRINT = Stage(name="footprint", run=_measure, reads=(COMPILED,), gives=(FOOTPRINT,))
-TABULATE = Stage(name="nodes", run=_tabulate, reads=(COMPILED, CALIBRATED, OPTIMIZED, COMPARISON), gives=(NODES,))
+TABULATE = Stage(
+    name="nodes", run=_tabulate, reads=(COMPILED, CALIBRATED, OPTIMIZED, ORIGINAL, COMPARISON), gives=(NODES,)
+)

@@ -66,6 +66,15 @@ def test_warnings_stand_below_the_tables(tmp_path: Path, capsys: pytest.CaptureF
     assert "WARNING: net: calibration data: [few] samples\n" in capsys.readouterr().out
 
 
+def test_how_far_conversions_are_known_stands_below_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = swept(tmp_path)
+    good, bad = sweep.results
+    show_sweep(Sweep(sweep.summary, (good.model_copy(update={"known": "all 3 nodes"}), bad), None), tmp_path)
+    assert "conversion of net known: all 3 nodes\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.REGRESSION])
 def test_what_changed_since_the_baseline_is_said_unless_all_passes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verdict: Verdict

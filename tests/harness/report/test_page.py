@@ -258,6 +258,14 @@ def test_changes_stand_by_their_share_of_the_tolerance(sweep: Sweep, tmp_path: P
     assert _changes(sweep) == []
 
 
+def test_how_far_conversions_are_known_is_said_where_it_was_kept(sweep: Sweep, tmp_path: Path) -> None:
+    assert 'id="known"' not in render(sweep, tmp_path)
+    results = tuple(result.model_copy(update={"known": "all <3> nodes"}) for result in sweep.results if result.ok)
+    text = render(judged(Sweep(sweep.summary, results), References(), tmp_path), tmp_path)
+    assert text.count('href="#known"') == text.count('id="known"') == 1
+    assert "all &lt;3&gt; nodes." in text
+
+
 def test_verdicts_are_counted_the_worst_first(sweep: Sweep) -> None:
     assert list(_counts(sweep).items()) == [("ERROR", 1), ("NO GATE", 4)]
 

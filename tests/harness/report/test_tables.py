@@ -19,6 +19,7 @@ from harness.report.tables import (
     choice_text,
     comparison_table,
     drift_table,
+    known_conversions,
     node_table,
     sweep_tables,
     trial_table,
@@ -52,6 +53,14 @@ def test_a_trial_shows_its_figures_failure_and_unmet_requests(sweep: Sweep) -> N
     assert "failed in quantize" in text
     assert "unmet: n" in text
     assert "HzSQuantizedConv" in text
+
+
+def test_what_is_known_of_conversions_is_said_once_for_trials_that_share_it() -> None:
+    specs = [("one", fakes.Settings(), "all 3"), ("one", fakes.KL, "all 3"), ("two", fakes.Settings(), "2 of 3")]
+    results = [
+        fakes.result(fakes.spec(model, settings)).model_copy(update={"known": text}) for model, settings, text in specs
+    ]
+    assert known_conversions(finished.sweep(results)) == [("one", "all 3"), ("two", "2 of 3")]
 
 
 def test_warnings_name_trials_that_share_them_once() -> None:

@@ -25,3 +25,11 @@ def test_warnings_stand_on_the_page_where_there_are_any() -> None:
     broken = BrokenOutputs(outputs=("y",), text="Output <y> is broken.")
     text = render_trial(plain.model_copy(update={"doubts": ("few",), "broken": broken}), fakes.NODES, {}).decode()
     assert text.index(heading) < text.index("calibration data: few") < text.index("Output &lt;y&gt; is broken.")
+
+
+def test_how_far_the_conversion_is_known_stands_on_the_page() -> None:
+    plain = fakes.result(fakes.spec())
+    heading = "<h2>How far the conversion is known</h2>"
+    assert heading not in render_trial(plain, fakes.NODES, {}).decode()
+    text = render_trial(plain.model_copy(update={"known": "all 3 nodes"}), fakes.NODES, {}).decode()
+    assert text.index(heading) < text.index("<p>all 3 nodes.</p>")

@@ -65,6 +65,7 @@ def test_explain_tells_what_is_unmeasured_and_what_is_known_to_depart(
     for text in (" ".join(result.output.split()), page.read_text("utf-8")):
         assert warning in text
         assert "unmeasured: Shrink on rank 4" in text
+        assert "1 by unmeasured: Shrink on rank 4: rare" in text
     marks = {node["node"]: node["unmeasured"] for node in printed("check", str(path))["nodes"]}
     assert marks["rare"] == "unmeasured: Shrink on rank 4"
     assert marks["wide"] == ""
