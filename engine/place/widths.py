@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -27,20 +28,30 @@ def check_types(march: Chip, options: PlacementOptions) -> None:
 
 def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Type per activation tensor that is int16, or int8 on request, and requests that fell back to the other type."""
-    wanted = _requests(model, march, options, INT16)
-    for chain, index in _sums(model, march):
+    network = _Network(model, march, options, chains(model, march))
+    wanted = _requests(network, INT16)
+    for chain, index in _sums(network.chains):
         result = chain[-1].outputs[0]
         inside = {key: None for node in chain[index - 1 : -1] for key in wanted.get(node.outputs[0], ())}
         if inside and result not in wanted:
-            granted, _ = _granted(model, march, options, wanted)
+            granted, _ = _granted(network, wanted)
             if not _reads_int16(chain[0], granted):
                 wanted[result] = inside
-    return _granted(model, march, options, wanted)
+    return _granted(network, wanted)
 
 
-def _sums(model: ir.Model, march: Chip) -> list[tuple[list[ir.Node], int]]:
+class _Network(NamedTuple):
+    """What types are decided for."""
+
+    model: ir.Model
+    march: Chip
+    options: PlacementOptions
+    chains: Sequence[list[ir.Node]]
+
+
+def _sums(chains: Sequence[list[ir.Node]]) -> list[tuple[list[ir.Node], int]]:
     """The chains that join a second tensor, and the place of the first sum in each, in graph order."""
-    found = ((chain, next((i for i in range(1, len(chain)) if joins(chain[i])), 0)) for chain in chains(model, march))
+    found = ((chain, next((i for i in range(1, len(chain)) if joins(chain[i])), 0)) for chain in chains)
     return [(chain, index) for chain, index in found if index]
 
 
@@ -48,9 +59,9 @@ def keeps_sum_apart(chain: Sequence[ir.Node], index: int, types: Mapping[ir.Valu
     """Whether the node at ``index`` of ``chain`` is a sum that int16 keeps apart from the head of the chain.
 
     It does where the head reads int16, or the sum reads it from outside the chain; a result in int16 does not. Asked
-    of twelve residual blocks with ``InputType`` of the convolution, the sum, both, and the convolution behind
-    (``tests/parity/ships.py``). A request for a tensor inside the chain is one for its result where the head reads int8
-    (:func:`tensor_types`).
+    of residual blocks with ``InputType`` of the convolution, the sum, both, and the convolution behind (18 conversions,
+    ``tests/parity/wide_sums.py``). A request for a tensor inside the chain is one for its result where the head reads
+    int8 (:func:`tensor_types`).
     """
     inside = {value for node in chain for value in node.outputs}
     outside = [value for value in chain[index].inputs if value is not None and value not in inside]
@@ -66,22 +77,20 @@ def _reads_int16(head: ir.Node, types: Mapping[ir.Value, str]) -> bool:
 
 
 def _granted(
-    model: ir.Model,
-    march: Chip,
-    options: PlacementOptions,
-    wanted: Mapping[ir.Value, Mapping[tuple[str, str], None]],
+    network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str], None]]
 ) -> tuple[dict[ir.Value, str], list[Refusal]]:
     """Types and refusals where ``wanted`` are the requests for int16, per tensor."""
+    model, march, options, found = network
     requests = {value: dict(askers) for value, askers in wanted.items()}
-    refusals: dict[Refusal, None] = dict.fromkeys(_stay_in_int32(model, march, requests))
+    refusals: dict[Refusal, None] = dict.fromkeys(_stay_in_int32(found, requests))
     if options.output_type == INT16:
         for node, value in ((value.producer(), value) for value in model.graph.outputs):
             if node is not None:
                 requests.setdefault(value, {})[str(node.name), "set_model_output_int16"] = None
     refusals |= dict.fromkeys(_requantized(requests))
     direct = frozenset(requests)
-    narrow = _requests(model, march, options, INT8)
-    tails = _int16_tails(model, march, options.output_type) if options.output_type != INT8 else set()
+    narrow = _requests(network, INT8)
+    tails = _int16_tails(found, options.output_type) if march.int16 and options.output_type != INT8 else set()
     types: dict[ir.Value, str] = {}
     groups = _tied_groups(model)
     tables = [node for node in model.graph if _needs_wide_input(node)]
@@ -91,8 +100,8 @@ def _granted(
         if not asked and (tails.isdisjoint(group) or not narrow.keys().isdisjoint(group)):
             continue
         askers = {name for name, _ in asked}
-        found = (_no_int16(value, askers, is_asked=value in direct) for value in group)
-        obstacle = next((text for text in found if text is not None), None)
+        lacking = (_no_int16(value, askers, is_asked=value in direct) for value in group)
+        obstacle = next((text for text in lacking if text is not None), None)
         if obstacle is None:
             types.update(dict.fromkeys(group, INT16))
         else:
@@ -106,14 +115,12 @@ def _granted(
     return types, list(refusals)
 
 
-def _requests(
-    model: ir.Model, march: Chip, options: PlacementOptions, kind: str
-) -> dict[ir.Value, dict[tuple[str, str], None]]:
+def _requests(network: _Network, kind: str) -> dict[ir.Value, dict[tuple[str, str], None]]:
     """Node and request of all that ask for type ``kind``, per tensor; one for a chain's head is one for its result."""
     requests: dict[ir.Value, dict[tuple[str, str], None]] = {}
-    results = {chain[0]: _own_result(chain) for chain in chains(model, march)}
-    for node in model.graph:
-        types = options.node_info.get(str(node.name))
+    results = {chain[0]: _own_result(chain) for chain in network.chains}
+    for node in network.model.graph:
+        types = network.options.node_info.get(str(node.name))
         rule = rule_for(node)
         if types is None or rule is None or not on_bpu(node):
             continue
@@ -127,7 +134,7 @@ def _requests(
 
 
 def _stay_in_int32(
-    model: ir.Model, march: Chip, requests: dict[ir.Value, dict[tuple[str, str], None]]
+    chains: Sequence[list[ir.Node]], requests: dict[ir.Value, dict[tuple[str, str], None]]
 ) -> list[Refusal]:
     """Take out of ``requests`` those for results that the CPU computes with alone: they stay in int32.
 
@@ -135,7 +142,7 @@ def _stay_in_int32(
     moved or not, are int16 (golden conversion ``i16_matmul``, ``yolov8_nhwc_c``: moved once).
     """
     found = []
-    for chain in chains(model, march):
+    for chain in chains:
         result, head = chain[-1].outputs[0], rule_for(chain[0])
         readers = float_readers(result)
         if head is None or not head.stays_int32(chain[0]) or chain[-1].op_type == "Clip" or not readers:
@@ -182,8 +189,8 @@ def _is_moved_to_output(value: ir.Value) -> bool:
     return any(moved.is_graph_output() for moved in moved_to(value, is_passive))
 
 
-def _int16_tails(model: ir.Model, march: Chip, output_type: str | None) -> set[ir.Value]:
-    """Requantised results that only float consumers read: int16 where the march has it.
+def _int16_tails(chains: Sequence[list[ir.Node]], output_type: str | None) -> set[ir.Value]:
+    """Requantised results that only float consumers read: int16 on a march that has it.
 
     So is what is moved from one (operators.csv: Sigmoid, Mul and Div of two and three dimensions). What is only moved
     from a convolution is its int32 sum, or int8 (there: the Gather of one channel, but not ReduceMax), unless int16 is
@@ -192,9 +199,8 @@ def _int16_tails(model: ir.Model, march: Chip, output_type: str | None) -> set[i
     Source: reference/operators.md, Partition.
     """
     tails: set[ir.Value] = set()
-    found = chains(model, march) if march.int16 else []
-    heads = {value: rule_for(chain[0]) for chain in found for value in chain[-1].outputs}
-    for chain in found:
+    heads = {value: rule_for(chain[0]) for chain in chains for value in chain[-1].outputs}
+    for chain in chains:
         result, head, last = chain[-1].outputs[0], rule_for(chain[0]), rule_for(chain[-1])
         readers = [reader for value in chain[-1].outputs for reader in float_readers(value)]
         if head is None or last is None or any(is_quantised(reader) for reader in readers):
@@ -336,7 +342,8 @@ def _take_back_results(tables: Sequence[ir.Node], groups: _Groups, types: dict[i
 
 def asked_for_int16(model: ir.Model, march: Chip, options: PlacementOptions) -> frozenset[str]:
     """Names of the tensors that a node which gives or reads them is asked to have in int16."""
-    return frozenset(str(value.name) for value in _requests(model, march, options, INT16))
+    network = _Network(model, march, options, chains(model, march))
+    return frozenset(str(value.name) for value in _requests(network, INT16))
 
 
 def _no_int16(value: ir.Value, askers: Set[str], *, is_asked: bool) -> str | None:

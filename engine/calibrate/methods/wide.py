@@ -25,7 +25,7 @@ def widen_results(calibrated: ir.Model) -> ir.Model:
     One input at its threshold times the largest weight at its own, in float32, may be more than the result's threshold.
     Such a result is int16 up to that product first, then what it was. So are the eight results of which that holds in
     ``mobilenet_v3``, ``yolov8_nhwc`` and EfficientNet-Lite0, and none of the 60 others in six networks; also behind the
-    Relu of the convolution, but not behind a Clip (five and ten residual blocks, ``tests/parity/ships.py``).
+    Relu of the convolution, but not behind a Clip (five and ten residual blocks, ``tests/parity/wide_sums.py``).
 
     Names are the original's where there is one such result: it numbers what it adds by what the graph has. Of several
     it takes them in an order that is not known; here it is the graph's.
