@@ -138,17 +138,18 @@ class Table(Generic[S, D]):
 
     def fitting(self, site: S, family: ChipFamily) -> list[Rule[S, D]]:
         """The rules for ``family`` that fit ``site`` and that no other such rule is over; one in a sound table."""
-        found: list[Rule[S, D]] = []
-        beaten: set[str] = set()
-        for rule in self._in_order:
-            if rule.id not in beaten and family in rule.chips and rule.when.holds(site):
-                found.append(rule)
-                beaten |= self._beaten[rule.id]
-        return found
+        return list(self._fitting(site, family))
 
     def decide(self, site: S, family: ChipFamily) -> Rule[S, D] | None:
         """The rule that decides ``site``; None where none fits."""
-        return next(iter(self.fitting(site, family)), None)
+        return next(self._fitting(site, family), None)
+
+    def _fitting(self, site: S, family: ChipFamily) -> Iterator[Rule[S, D]]:
+        beaten: set[str] = set()
+        for rule in self._in_order:
+            if rule.id not in beaten and family in rule.chips and rule.when.holds(site):
+                yield rule
+                beaten |= self._beaten[rule.id]
 
     @cached_property
     def _in_order(self) -> tuple[Rule[S, D], ...]:
