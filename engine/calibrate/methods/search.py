@@ -342,15 +342,14 @@ def _spread_out(total: int, count: int) -> list[int]:
 
 
 class LayerwiseSearch(Search):
-    """``mix``: the best of all methods, and the best for every tensor that it alone makes a difference with.
+    """``mix``: ``max`` or ``kl``, and the best of all methods for every tensor that it alone makes a difference with.
 
-    The base is the method whose outputs are most similar to the float ones on the first sample: so are those of 13
-    recorded conversions, with ``kl``, the percentile and ``max``; the original names it in its log. ``tcn`` (``kl``,
-    which is the worst by 3e-6) and ``bisenet`` (``max``, second by 3e-5) depart. A tensor's similarity is that of the
-    model's outputs on the last sample where nothing but this tensor is quantised; tensors of less than
-    :data:`SENSITIVE` take the method of the largest, the base where several are equal. Tensors that are tied, or take
-    the largest threshold of several, follow: all 114 tensors with a threshold of their own in ``yolov8_decode`` and
-    ``unet_t3_argmax``. ``per_channel`` has no effect.
+    The base is ``max`` where it reaches :data:`SENSITIVE` on the first sample, else the better of the two there. A
+    tensor's similarity is that of the model's outputs on the last sample where nothing but this tensor is quantised;
+    tensors of less than :data:`SENSITIVE` take the method of the largest, the base where several are equal. Tensors
+    that are tied, or take the largest threshold of several, follow. So are all 114 tensors with a threshold of their
+    own in ``yolov8_decode`` and ``unet_t3_argmax``, and the bases of these, ``bisenet``, ``squeezenet``, ``detr`` and
+    EfficientNet-Lite0. ``per_channel`` has no effect.
     """
 
     log_name = "layerwise search"
@@ -393,10 +392,17 @@ class LayerwiseSearch(Search):
         return self._merged(subject, base, chosen)
 
     def _base(self, subject: Subject, candidates: Sequence[CalibrationOptions]) -> CalibrationOptions:
-        """The best of all methods on the first sample; see the class."""
+        """``max`` or ``kl``; see the class."""
+        largest, percentile, least_loss = candidates
         runners = _per_tensor(subject, {each: partial(subject.statistics.thresholds, each) for each in candidates})
         expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
-        return next(iter(_best_on_first(subject, runners, expected)))
+        _best_on_first(subject, {largest: runners[largest]}, expected)
+        if runners[largest].loss <= 1 - SENSITIVE:
+            return largest
+        found = _best_on_first(subject, {each: runners[each] for each in (largest, least_loss)}, expected)
+        # Here it takes one run; default, as a setting of the same statistics, would open sessions for it.
+        runners[percentile].run(_read(subject, [0], expected))
+        return next(iter(found))
 
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
