@@ -71,6 +71,8 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.ASKED_FOR: "remove the node from run_on_cpu and node_info",
         Code.ON_REQUEST: "ask for it with run_on_bpu, or node_info ON: BPU",
         Code.PART_OF_CPU_NODE: "change the node named in the reason",
+        Code.UNDEFINED_CONSTANT: "replace infinite and undefined numbers by finite ones little larger than the others, "
+        "such as -100 in a Softmax's mask: beside much larger ones the others vanish",
         Code.PASSIVE_TAIL: _EXACT_TAIL,
         Code.ACTIVATION_TAIL: _EXACT_TAIL,
         Code.ADDED_NODE: "let the application read the output in the layout of the BPU (remove_node_type)",

@@ -282,7 +282,7 @@ def _tied_groups(model: ir.Model) -> list[list[ir.Value]]:
     for node in model.graph:
         rule = rule_for(node)
         activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
-        tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE
+        tied = on_bpu(node) and rule is not None and rule.tie(node) is not Tie.NONE and not rule.requantized_from_int16
         positions = () if rule is None else rule.index_outputs
         results = [value for index, value in enumerate(node.outputs) if index not in positions]
         members = [value for value in (*activations, *results) if value is not None]

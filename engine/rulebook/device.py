@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from string import Formatter
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import on_bpu
 from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from
 from engine.graph import float_readers, sole_reader
-from engine.ir import MARK_LATE, attribute, before_calibration, shape_of
+from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, shape_of
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.element_functions import FUNCTIONS
@@ -27,7 +28,7 @@ from engine.ops.core.reasons import SENTENCES, Code, Reason, because
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
 from engine.rulebook.patterns import gives_rank, of_node, op, read_by
-from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
+from engine.rulebook.rule import BAYES, BERNOULLI, MeasuredApart, Pattern, Rule, Table
 
 
 class On(Enum):
@@ -144,6 +145,13 @@ def _late_refusal(site: DeviceSite) -> Reason | None:
     return None if site.operator is None else site.operator.late_refusal(site.node, site.chip)
 
 
+def _has_undefined_constant(site: DeviceSite) -> bool:
+    node, rule = site.node, site.operator
+    values = [] if rule is None else [node.inputs[index] for index in (*rule.activations(node), *rule.weights(node))]
+    arrays = [constant_of(before_calibration(value)) for value in values if value is not None]
+    return any(array is not None and not np.all(np.isfinite(array)) for array in arrays)
+
+
 def _without_operator(site: DeviceSite) -> Reason | None:
     """The user's own Python code computes the operator, or nothing but the CPU has it."""
     if is_custom(site.node):
@@ -235,7 +243,19 @@ OPERATORS: Table[DeviceSite, Place] = Table(
             "A Softmax runs on the BPU only where the configuration asks for it.",
             ON_REQUEST,
             Place(On.CPU, stated=_not_asked),
+            over=("device.undefined-constant",),
+        ),
+        Rule(
+            "device.undefined-constant",
+            "A constant that is infinite or undefined has no threshold.",
+            _site("has a constant that would be quantised and is not finite", _has_undefined_constant),
+            _cpu(Code.UNDEFINED_CONSTANT),
             over=("device.refused",),
+            measured=MeasuredApart(
+                "The original quantises the constant by the largest float32, and the result is lost: ptqlab departs "
+                "on purpose (docs/evidence/field.md, a mask of minus infinity)",
+                networks=2,
+            ),
         ),
         Rule(
             "device.refused",

@@ -129,6 +129,8 @@ def _strides_of(sides: Sequence[tuple[int, ...]], size: tuple[int, int]) -> tupl
     if len(sides) < 2 or any(len(side) != 2 or 0 in side for side in sides):
         return None
     found = tuple(size[0] // height for height, _ in sides)
+    if 0 in found:  # a map larger than the image
+        return None
     fits = all((size[0] // stride, size[1] // stride) == side for stride, side in zip(found, sides, strict=True))
     doubles = all(later == 2 * earlier for earlier, later in pairwise(found))
     return found if fits and doubles and found[0] in _FIRST_STRIDES else None

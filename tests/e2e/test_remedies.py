@@ -162,6 +162,13 @@ REMEDIES = [
     Remedy(Code.ASKED_FOR, "Conv", f"{HEAD}y = Conv(c, W(8, 8, 1, 1)){TAIL}", "run_on_cpu", on_cpu=("Conv_2",)),
     Remedy(Code.ON_REQUEST, "Softmax", f"{HEAD}y = Softmax(c, axis=3){TAIL}", "run_on_bpu", on_bpu=("Softmax_2",)),
     Remedy(
+        Code.UNDEFINED_CONSTANT,
+        "Add",
+        f"{HEAD}y = Add(c, 1e999){TAIL}",
+        "finite ones little larger",
+        after=f"{HEAD}y = Add(c, 100.0){TAIL}",
+    ),
+    Remedy(
         Code.PART_OF_CPU_NODE,
         "Relu",
         "c = Relu(Conv(Reshape(x, [1, 4, 64]), W(8, 4, 3), pads=[1, 1])); y = Reshape(c, [1, 8, 8, 8])" + TAIL,

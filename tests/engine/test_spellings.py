@@ -118,7 +118,6 @@ SAME: Mapping[str, Function] = {
     "global average": function(
         "y = GlobalAveragePool(c)",
         "y = ReduceMean(c, axes=[2, 3])",
-        "y = ReduceMean(c, axes=[-1, -2])",
         ("y = ReduceMean(c, [2, 3])", 18),
         "y = Reshape(ReduceMean(c, axes=[2, 3], keepdims=0), [1, 8, 1, 1])",
         "y = Unsqueeze(ReduceMean(c, axes=[2, 3], keepdims=0), [2, 3])",

@@ -311,7 +311,7 @@ QUESTIONS = (
     Question(
         "lines",
         "How are convolutions and pools over one axis written, where do they run, and what are their tensors called?",
-        "Convolutions run on the CPU, and so does a pool between them; sums run on the BPU.",
+        "Convolutions run on the CPU; sums, and a pool between them, run on the BPU.",
         _dilated_lines,
     ),
     Question(

@@ -25,6 +25,7 @@ class Code(StrEnum):
     NOT_FLOAT = "not_float"
     ON_REQUEST = "on_request"
     ASKED_FOR = "asked_for"
+    UNDEFINED_CONSTANT = "undefined_constant"
     PART_OF_CPU_NODE = "part_of_cpu_node"
     DIVISION = "division"
     PASSIVE_TAIL = "passive_tail"
@@ -96,6 +97,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.NOT_FLOAT: "only float32 tensors are quantised",
         Code.ON_REQUEST: "{op_type} runs on the BPU only if node_info or run_on_bpu asks for it",
         Code.ASKED_FOR: "run_on_cpu is set",
+        Code.UNDEFINED_CONSTANT: "a constant operand is infinite or undefined: it has no threshold",
         Code.PART_OF_CPU_NODE: "{node}, of which it would be a part, runs on the CPU",
         Code.DIVISION: "the product that divides by it runs on the CPU",
         Code.PASSIVE_TAIL: "{op_type} is passive and no BPU node reads it",

@@ -19,8 +19,23 @@ UNUSED = (
 """What a check of a network of convolutions, sums and a dense layer does without."""
 
 HELP = "import sys; sys.argv = [{command!r}, '--help']; from {module} import {function} as main"
-TERMINAL = frozenset({"typer", "click", "shellingham", "rich", "annotated_doc", "typing_extensions", "colorama"})
-"""What the help texts are written with; not what rich writes Markdown, programs and tracebacks with."""
+TERMINAL = frozenset(
+    {
+        "typer",
+        "click",
+        "shellingham",
+        "rich",
+        "annotated_doc",
+        "typing_extensions",
+        "colorama",
+        "yaml",
+        "cython_runtime",
+    }
+)
+"""What help texts are written with, and what reads the files of the chips that they name.
+
+Not what rich writes Markdown, programs and tracebacks with.
+"""
 GRAPHS = frozenset(
     {"numpy", "ml_dtypes", "onnx", "onnx_ir", "google", "sympy", "mpmath", "gmpy2", "llvmlite", "typing_extensions"}
 ) | {"packaging"}

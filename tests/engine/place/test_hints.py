@@ -11,6 +11,7 @@ from engine.place.hints import DEFAULT_HINT, HINTS, hint_for
 @pytest.mark.parametrize(
     ("op_type", "reason", "part"),
     [
+        ("Add", because(Code.UNDEFINED_CONSTANT), "finite"),
         ("Neg", because(Code.NO_OPERATOR, march="bayes", op_type="Neg"), "-1"),
         ("NewOperator", because(Code.NO_OPERATOR, march="bayes", op_type="NewOperator"), "application"),
         ("Softmax", because(Code.ON_REQUEST, op_type="Softmax"), "run_on_bpu"),
