@@ -362,7 +362,7 @@ def _is_divisor_table(site: DeviceSite) -> bool:
 
 def _reads_floats_alone(site: DeviceSite) -> bool:
     """Whether the CPU computes what is read, and no BPU node of another kind reads it."""
-    value = given(site.node, 0)
+    value = before_calibration(given(site.node, 0))
     head = moved_from(value, _reorders).producer()
     rivals = [reader for reader in float_readers(value) if on_bpu(reader) and reader.op_type != site.node.op_type]
     return not site.asked and not rivals and head is not None and not on_bpu(head)
