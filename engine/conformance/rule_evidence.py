@@ -110,7 +110,7 @@ class GatheredEvidence:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlacementAnswer:
     """What the original decided.
 
     Attributes:
@@ -125,13 +125,13 @@ class Answer:
     thresholds: Mapping[str, float]
 
 
-def answer_of(case: RecordedCase) -> Answer:
+def answer_of(case: RecordedCase) -> PlacementAnswer:
     """What the original decided in ``case``.
 
     The node table leaves out what only moves integers; it is on the BPU where its result is an integer.
     """
     if not case.calibrated.is_file():
-        return Answer(case.devices, {}, {})
+        return PlacementAnswer(case.devices, {}, {})
     model, devices = load_model(case.calibrated), dict(case.devices)
     if case.quantized.is_file():
         integers = {str(value.name) for node in load_model(case.quantized).graph for value in node.outputs}
@@ -142,10 +142,10 @@ def answer_of(case: RecordedCase) -> Answer:
     constants = weight_thresholds(model) if calibration.get("calibration_type") == "max" else {}
     thresholds = {**constants, **activation_thresholds(model)}
     found = {name: float(each[0]) for name, each in thresholds.items() if each.size == 1}
-    return Answer(devices, calibrated_tensors(model), found)
+    return PlacementAnswer(devices, calibrated_tensors(model), found)
 
 
-def compared(placed: ir.Model, answer: Answer) -> dict[tuple[str, str], bool]:
+def compared(placed: ir.Model, answer: PlacementAnswer) -> dict[tuple[str, str], bool]:
     """Whether the original decided what ``placed`` says, by aspect (``device``, ``type``, ``scale``) and name.
 
     Devices of nodes, types of calibrated tensors, and thresholds that are fixed or those of another tensor.
@@ -167,13 +167,13 @@ def compared(placed: ir.Model, answer: Answer) -> dict[tuple[str, str], bool]:
     return found
 
 
-def _same_scale(tensor: str, source: ScaleSource, answer: Answer) -> bool | None:
+def _same_scale(tensor: str, source: ScaleSource, answer: PlacementAnswer) -> bool | None:
     """Whether the threshold of ``tensor`` follows from ``source``; None where that is not known."""
     own, other = answer.thresholds.get(tensor), _expected(source, answer)
     return None if own is None or other is None else abs(own - other) <= FIXED_TOLERANCE * max(1.0, abs(other))
 
 
-def _expected(source: ScaleSource, answer: Answer) -> float | None:
+def _expected(source: ScaleSource, answer: PlacementAnswer) -> float | None:
     """The threshold that follows from ``source`` and the original's other thresholds; None where data alone tell."""
     if source.fixed is not None:
         return source.fixed
@@ -183,14 +183,14 @@ def _expected(source: ScaleSource, answer: Answer) -> float | None:
     return None if None in found else max(each for each in found if each is not None)
 
 
-def departures(placed: ir.Model, answer: Answer) -> tuple[str, ...]:
+def placement_departures(placed: ir.Model, answer: PlacementAnswer) -> tuple[str, ...]:
     """Aspects and names at which the original decided otherwise."""
     return tuple(
         sorted(f"{aspect} of {name}" for (aspect, name), holds in compared(placed, answer).items() if not holds)
     )
 
 
-def agreement(placed: ir.Model, answer: Answer) -> int:
+def agreement(placed: ir.Model, answer: PlacementAnswer) -> int:
     """How many more decisions of ``placed`` are the original's than are not."""
     return sum(1 if holds else -1 for holds in compared(placed, answer).values())
 

@@ -22,12 +22,12 @@ import onnx_ir as ir
 
 from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.rule_evidence import (
-    Answer,
     PlacedSubject,
+    PlacementAnswer,
     agreement,
     answer_of,
-    departures,
     needed_by,
+    placement_departures,
     subject_of,
 )
 from engine.errors import PtqlabError
@@ -61,7 +61,7 @@ class RuleCase:
         march: the BPU.
         requests: what its configuration asks, as JSON.
         rules: ids of the rules that it needs.
-        answer: what the original decided, by attribute of :class:`~engine.conformance.rule_evidence.Answer`.
+        answer: what the original decided, by attribute of :class:`~engine.conformance.rule_evidence.PlacementAnswer`.
         departs: aspects and names of the nodes and tensors at which the original decided otherwise than the rules.
     """
 
@@ -77,9 +77,9 @@ class RuleCase:
         proto = onnx.load_from_string(gzip.decompress((FOLDER / f"{self.name}.onnx.gz").read_bytes()))
         return PlacedSubject(ir.from_proto(proto), self.march, _requests(self.requests))
 
-    def answered(self) -> Answer:
+    def answered(self) -> PlacementAnswer:
         """What the original decided."""
-        return Answer(**self.answer)
+        return PlacementAnswer(**self.answer)
 
 
 def rule_cases() -> tuple[RuleCase, ...]:
@@ -127,7 +127,7 @@ def _chosen(cases: list[RecordedCase]) -> Iterator[RuleCase]:
     for case, subject in sorted(small, key=lambda pair: (len(pair[1].optimized.graph), pair[0].name)):
         answer = answer_of(case)
         placed = subject.placed()
-        departs, agreed = departures(placed, answer), agreement(placed, answer)
+        departs, agreed = placement_departures(placed, answer), agreement(placed, answer)
         found = [
             rule
             for rule in needed_by(subject, sorted(known))

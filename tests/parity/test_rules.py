@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.conformance.rule_evidence import agreement, departures, needed_by, signature
+from engine.conformance.rule_evidence import agreement, needed_by, placement_departures, signature
 from engine.rulebook.book import BOOK, RULES
 from engine.rulebook.rewrite import REWRITES
 from tests.parity.rule_cases import ON_DATA, RuleCase, rule_cases
@@ -19,7 +19,7 @@ WITHOUT_CASE = {
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_network_is_placed_as_by_the_original(case: RuleCase) -> None:
-    assert departures(case.subject().placed(), case.answered()) == case.departs
+    assert placement_departures(case.subject().placed(), case.answered()) == case.departs
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
