@@ -11,7 +11,7 @@ from tests.strategies.patterns import Draw, Network
 
 def map_mean(draw: Draw, net: Network) -> str:
     x, _ = feature_map(draw, net)
-    return net.mean(x, *draw(st.sampled_from(((2, 3), (3, 2), (-2, -1)))), keepdims=draw(st.integers(0, 1)))
+    return net.mean(x, *draw(st.sampled_from(((2, 3), (-2, -1)))), keepdims=draw(st.integers(0, 1)))
 
 
 def pooled_row(draw: Draw, net: Network) -> str:
