@@ -114,6 +114,8 @@ def _add_given_types(requests: dict[str, NodeTypes], optimized: ir.Model) -> Non
         for value in node.outputs:
             if value.is_graph_output() and value.name in given:
                 _add_request(requests, str(node.name), output_type=types.get(str(value.name), "int8"))
+            elif types.get(str(value.name)) == "int16":  # also where only the CPU reads it
+                _add_request(requests, str(node.name), output_type="int16")
 
 
 def _by_type(config: Config, optimized: ir.Model) -> frozenset[str]:
