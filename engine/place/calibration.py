@@ -34,7 +34,6 @@ from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
 from engine.rulebook.rule import Table
 
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 Attributes = Mapping[str, int | str]
 """Of an ``HzCalibration`` that has no thresholds yet."""
 
@@ -149,14 +148,10 @@ def _calibrate_input(
 
 def _fix_constant(value: ir.Value, calibrated: ir.Value, rules: _Rules) -> None:
     """Let a constant operand have the threshold that the rules fix."""
-    array, calibration, rule = (
-        constant_of(value),
-        calibrated.producer(),
-        rules.book.constants.decide(value, rules.family),
-    )
+    array, calibration = constant_of(value), calibrated.producer()
+    rule = rules.book.constants.decide(value, rules.family)
     if array is not None and calibration is not None and rule is not None:
-        magnitudes = np.nan_to_num(np.abs(array), nan=0.0, posinf=_LARGEST_FLOAT)
-        threshold = float(np.max(magnitudes, initial=0.0)) or 1.0
+        threshold = float(np.max(np.abs(array), initial=0.0)) or 1.0
         set_scale_source(calibration, ScaleSource(fixed=threshold, rules=(rule.id,)))
 
 

@@ -355,7 +355,7 @@ CONSTANTS: Table[ir.Value, str] = Table(
         Rule(
             "scale.constant",
             "The threshold of a constant operand is its largest magnitude, of zeros 1, where the calibration does not "
-            "measure it; infinity counts as the largest float32, what is undefined as 0.",
+            "measure it.",
             Pattern("is constant", lambda value: constant_of(value) is not None),
             "largest magnitude",
         ),

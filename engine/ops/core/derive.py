@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ops.core.fixed_point import (
+    ACCUMULATOR_SHIFT_MAX,
     WIDE_SHIFT_MIN,
     Requantization,
     mantissa_and_shift,
@@ -148,7 +149,8 @@ def convolution_integers(
     split = None
     if output_scale is not None:
         reach = None if output_threshold is None else output_threshold.astype(np.float64) / accumulator
-        split = requantization(ratio, output_bits, WIDE_SHIFT_MIN if input_bits == 16 else 0, reach)
+        least_shift = WIDE_SHIFT_MIN if input_bits == 16 else 0
+        split = requantization(ratio, output_bits, least_shift, ACCUMULATOR_SHIFT_MAX, reach)
         wanted = wanted + round_away(0.5 / ratio)
     return Integers(
         weights=quantize_weights(weights, widened, axis),

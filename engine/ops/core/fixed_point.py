@@ -28,11 +28,13 @@ Shown by the channel of largest weights of five convolutions (``mobilenet_v3``, 
 gives 7; the 62 others have 8 and more anyway.
 """
 REACH_MARGIN = 1e-8
-"""A convolution's largest output takes one bit more where it is a power of two to within this share of it.
+"""A convolution's largest output takes one bit more where it is below a power of two by less than this share of it.
 
-32 channels whose weights were widened, so that it is one but for rounding, bound it: five take the bit from -4.9e-9 on,
-eleven do not up to -1.8e-8 (four conversions to int16; none is so near a power of two otherwise).
+Fitted to 37 channels of five conversions whose weights were widened for an int16 result, so that it is a power of two
+but for rounding: 22 take the bit, the lowest at -4.9e-9; 15 do not, the highest at -1.8e-8.
 """
+ACCUMULATOR_SHIFT_MAX = 16
+"""Largest ``right_shift`` that a convolution is given: that of the channels above. int8 results reach 15."""
 INTEGER_TYPES: Mapping[int, np.dtype[Any]] = MappingProxyType(
     {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32)}
 )
@@ -127,7 +129,9 @@ def _bounded(ratio: ArrayLike) -> NDArray[np.float64]:
 _LEAST_RATIO = 2.0**-46
 
 
-def requantization(ratio: ArrayLike, bits: int, shift_floor: int = 0, reach: ArrayLike | None = None) -> Requantization:
+def requantization(
+    ratio: ArrayLike, bits: int, shift_floor: int = 0, shift_cap: int | None = None, reach: ArrayLike | None = None
+) -> Requantization:
     """Split accumulator scale / output scale into multiplier and shifts: ``req`` of reference/arithmetic.md 2.3
     and 2.6.
 
@@ -135,6 +139,7 @@ def requantization(ratio: ArrayLike, bits: int, shift_floor: int = 0, reach: Arr
         ratio: positive float64, what one accumulator unit is in output units.
         bits: width of the output, 8 or 16; it fixes how many bits the accumulator may keep.
         shift_floor: lower limit of ``right_shift``.
+        shift_cap: upper limit of it; :data:`ACCUMULATOR_SHIFT_MAX` for convolutions, None elsewhere.
         reach: what the largest output is in accumulator units, from which a convolution's ``right_shift`` follows: its
             threshold as it was before the scale was rounded to float32. None where ``ratio`` says it.
 
@@ -147,9 +152,9 @@ def requantization(ratio: ArrayLike, bits: int, shift_floor: int = 0, reach: Arr
     scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX).astype(np.int64)
     total = SCALE_BITS - exponent.astype(np.int64)
     qmax = (1 << (bits - 1)) - 1
-    largest = qmax / r if reach is None else np.asarray(reach, np.float64) * (1 + REACH_MARGIN)
+    largest = qmax / r if reach is None else _bounded(reach) * (1 + REACH_MARGIN)
     wanted = np.ceil(np.log2(largest / SCALE_MAX)).astype(np.int64)
-    right_shift = np.maximum(wanted, shift_floor)
+    right_shift = np.clip(wanted, shift_floor, shift_cap)
     return Requantization(scale, right_shift, np.maximum(total - right_shift, 0))
 
 

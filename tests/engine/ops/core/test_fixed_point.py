@@ -47,6 +47,17 @@ def test_requantization_approximates_its_ratio(bits: int, ratio: float) -> None:
     assert float(scale) * 2.0 ** -float(right + out[0]) == pytest.approx(ratio, rel=2.0**-15)
 
 
+@pytest.mark.parametrize(
+    ("share", "shift"),
+    [(1.0, 16), (1 - 4.9e-9, 16), (1 - 1.8e-8, 15), (np.inf, 16), (0.0, 0), (np.nan, 0)],
+)
+def test_the_reach_of_a_convolution_decides_its_shift(share: float, shift: int) -> None:
+    """The nearest of the original's on both sides of the margin, and thresholds that are no numbers."""
+    reach = 2.0**15 * fp.SCALE_MAX * share
+    split = fp.requantization(2.0**-15, 16, 0, fp.ACCUMULATOR_SHIFT_MAX, reach)
+    assert (split.right_shift.tolist(), split.out_shift.tolist()) == ([shift], [29 - shift])
+
+
 @given(ratio=st.floats(2.0**-18, 1.0))
 def test_accumulator_keeps_no_more_bits_than_16(ratio: float) -> None:
     """The largest output corresponds to an accumulator that fits 16 bits after ``right_shift``."""
