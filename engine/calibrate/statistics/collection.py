@@ -148,7 +148,7 @@ def collect(
     shown = () if outputs is None else outputs.wanted(optimized)
     chosen = chosen_tensors(optimized, names, options)
     group = group_size(optimized) if options.histogram is HistogramRule.REFERENCE else GROUP
-    together = options.together and len(data) >= GROUP and mixes_group(optimized)  # fewer do not (golden ``rs_lin``)
+    together = options.together and mixes_group(optimized)
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
