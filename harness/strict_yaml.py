@@ -62,7 +62,7 @@ def parse(content: object, model: type[M], where: str) -> M:
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> ConfigError:
     """The error for a name that is not registered: says what was given, the nearest match and what is allowed."""
-    choices = sorted(allowed)
+    choices = sorted(set(allowed))
     return ConfigError(f"unknown {kind} {name!r}{_nearest(name, choices)} Allowed: {_listed(name, choices)}")
 
 
