@@ -44,6 +44,8 @@ class BorderAverage(Rewrite):
             return False
         axes = zip(size, pooled, kernel, strides, first, strict=True)
         rows, columns = (_counts(*axis) for axis in axes)
+        if min(rows.min(), columns.min()) < 1:  # a window beside the map, whose average is not defined
+            return False
         whole = kernel[0] * kernel[1]
         pool = chain.add(
             "AveragePool",

@@ -35,6 +35,7 @@ def test_the_border_is_counted_and_made_up_for(attributes: str) -> None:
         "kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1",
         'kernel_shape=[2, 2], auto_pad="VALID"',
         "kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1",
+        "kernel_shape=[1, 2], pads=[1, 0, 0, 1]",  # its first row of windows lies beside the map
     ],
 )
 def test_other_averages_stay(attributes: str) -> None:
