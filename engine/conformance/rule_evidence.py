@@ -20,7 +20,7 @@ from engine.convert.runner import Given, Run
 from engine.convert.stages.source import READ
 from engine.errors import PtqlabError
 from engine.facts.devices import BPU, CPU, on_bpu
-from engine.graph.scales import ScaleSource, scale_source
+from engine.graph.scales import Gated, ScaleSource, Term, scale_source
 from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
@@ -179,8 +179,15 @@ def _expected(source: ScaleSource, answer: PlacementAnswer) -> float | None:
         return source.fixed
     if source.largest is None:
         return answer.thresholds.get(source.of or "")
-    found = [answer.thresholds.get(each) if isinstance(each, str) else each for each in source.largest]
+    found = [_threshold(each, answer) for each in source.largest]
     return None if None in found else max(each for each in found if each is not None)
+
+
+def _threshold(term: Term, answer: PlacementAnswer) -> float | None:
+    if isinstance(term, float):
+        return term
+    threshold = answer.thresholds.get(term.of if isinstance(term, Gated) else term)
+    return term(threshold) if isinstance(term, Gated) and threshold is not None else threshold
 
 
 def placement_departures(placed: ir.Model, answer: PlacementAnswer) -> tuple[str, ...]:

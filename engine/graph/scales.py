@@ -4,13 +4,54 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ModelError
 
 MARK_SCALE = "hz.scale"
+
+
+class Gate(StrEnum):
+    """A function that the original applies to the threshold of its input, in float32: that of its result.
+
+    Six thresholds of Sigmoid and two of HardSigmoid are equal to the last bit, at ``int8`` and ``int16``.
+    """
+
+    SIGMOID = "Sigmoid"
+    HARD_SIGMOID = "HardSigmoid"
+    """``x / 6 + 0.5`` within 0 and 1, whatever ``alpha`` and ``beta`` of the node are."""
+
+    def __call__(self, threshold: float) -> float:
+        x, one = np.float32(threshold), np.float32(1)
+        if self is Gate.SIGMOID:
+            return float(one / (one + np.exp(-x)))
+        return float(np.clip(x / np.float32(6) + np.float32(0.5), np.float32(0), one))
+
+
+@dataclass(frozen=True)
+class Gated:
+    """The threshold of what gates give.
+
+    Attributes:
+        of: the tensor that the first one reads.
+        gates: applied in this order to the threshold of that.
+    """
+
+    of: str
+    gates: tuple[Gate, ...]
+
+    def __call__(self, threshold: float) -> float:
+        for gate in self.gates:
+            threshold = gate(threshold)
+        return threshold
+
+
+Term = str | float | Gated
+"""A tensor, whose values give a threshold, one that is fixed, or one that follows from that of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +61,7 @@ class ScaleSource:
     Attributes:
         of: name of the float tensor whose threshold it takes.
         values: name of the tensor whose values give the threshold, where it is a moved form of that one.
-        largest: tensors, or thresholds that are fixed: the largest of their thresholds is the one.
+        largest: the largest of these is the threshold.
         factor: what the threshold that data give is multiplied by.
         fixed: the threshold, where it does not depend on data.
         rules: ids of the rules that decided it.
@@ -28,15 +69,23 @@ class ScaleSource:
 
     of: str | None = None
     values: str | None = None
-    largest: tuple[str | float, ...] | None = None
+    largest: tuple[Term, ...] | None = None
     factor: float = 1.0
     fixed: float | None = None
     rules: tuple[str, ...] = ()
 
     @property
     def follows(self) -> bool:
-        """Whether the threshold is that of another tensor, or the largest of several."""
+        """Whether the threshold is that of another tensor, follows from it, or is the largest of several."""
         return self.of is not None or self.largest is not None
+
+    @property
+    def gated(self) -> Gated | None:
+        """How the threshold follows from that of one tensor, if it does."""
+        match self.largest:
+            case (Gated() as gated,):
+                return gated
+        return None
 
 
 OWN = ScaleSource()
@@ -55,11 +104,21 @@ def scale_source(node: ir.Node) -> ScaleSource:
     try:
         found = json.loads(text)
         largest, rules = found.pop("largest", None), found.pop("rules", ())
-        return ScaleSource(largest=None if largest is None else tuple(largest), rules=tuple(rules), **found)
+        terms = None if largest is None else tuple(map(_term, largest))
+        return ScaleSource(largest=terms, rules=tuple(rules), **found)
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(
             f"node {node.name}: {MARK_SCALE} is {text!r}, not a source of a scale that this version knows"
         ) from error
+
+
+def _term(written: Any) -> Term:
+    match written:
+        case {"of": str(of), "gates": list(gates)}:
+            return Gated(of, tuple(map(Gate, gates)))
+        case str() | float():
+            return written
+    raise ValueError(written)
 
 
 def set_scale_source(node: ir.Node, source: ScaleSource) -> None:
@@ -70,7 +129,7 @@ def set_scale_source(node: ir.Node, source: ScaleSource) -> None:
         if value is not None and value != () and (key, value) != ("factor", 1.0)
     }
     if found:
-        node.metadata_props[MARK_SCALE] = json.dumps(found)
+        node.metadata_props[MARK_SCALE] = json.dumps(found, default=vars)
     else:
         node.metadata_props.pop(MARK_SCALE, None)
 

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.graph.scales import Gate
 from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of, is_declined
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
@@ -60,10 +61,8 @@ UNDEFINED_ENTRIES = "arithmetic.undefined-entries"
 """The rule of the original for entries of a table for which its function is not defined."""
 
 SIGMOID_INPUT = 5.498970
-SIGMOID_OUTPUT = 0.9959256649017334
-"""Thresholds of an int8 Sigmoid, whatever the data (reference/arithmetic.md 2.1)."""
 SIGMOID_INPUT_16 = 11.09031
-SIGMOID_OUTPUT_16 = 0.9999847412109375
+"""Thresholds of what a Sigmoid alone reads, whatever the data (reference/arithmetic.md 2.1)."""
 SHIFTED_INPUT = 5.644179821014404
 SHIFTED_INPUT_16 = 11.090324
 """Thresholds of what an exponential of a Softmax on the BPU reads, whatever the data.
@@ -73,7 +72,6 @@ int16: the published logs of YOLOv10n (11.090324), YOLO11n and YOLO11n-pose; the
 ``ln(2 * 32767)`` is that. What the int8 one comes from is not known.
 """
 HARD_SIGMOID_INPUT = 3.0
-HARD_SIGMOID_OUTPUT = 1.0
 
 
 class LutRule(FloatRule):
@@ -100,17 +98,18 @@ class LutRule(FloatRule):
         return None if exponent is not None and exponent.size == 1 else because(Code.EXPONENT_NOT_SCALAR)
 
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
-        """int8 gates have fixed ranges; int16 ones those that the original writes (reference/arithmetic.md 4.6)."""
+        """What gates alone read has a fixed range of each type (reference/arithmetic.md 4.6)."""
         match node.op_type:
-            case "Sigmoid" if qtype == "int16":
-                return (SIGMOID_INPUT_16, SIGMOID_OUTPUT_16)
             case "Sigmoid":
-                return (SIGMOID_INPUT, SIGMOID_OUTPUT)
+                return (SIGMOID_INPUT_16 if qtype == "int16" else SIGMOID_INPUT, None)
             case "Exp" if MARK_PART_OF in node.metadata_props:
                 return (SHIFTED_INPUT_16 if qtype == "int16" else SHIFTED_INPUT, None)
             case "HardSigmoid":
-                return (HARD_SIGMOID_INPUT, HARD_SIGMOID_OUTPUT)
+                return (HARD_SIGMOID_INPUT, None)
         return (None, None)
+
+    def gate(self, node: ir.Node) -> Gate | None:
+        return Gate(node.op_type) if node.op_type in tuple(Gate) else None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

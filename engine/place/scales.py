@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.chips import Chip
 from engine.facts.devices import refused_late
 from engine.facts.moves import moved_alone
-from engine.graph.scales import ScaleSource, scale_source, set_scale_source
+from engine.graph.scales import Gate, Gated, ScaleSource, Term, scale_source, set_scale_source
 from engine.ir import constant_of, is_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
@@ -58,10 +58,15 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
             sources[name] = replace(sources[name], values=last, rules=(*sources[name].rules, values.id))
         if margin is not None:
             sources[name] = replace(sources[name], factor=margin.then, rules=(*sources[name].rules, margin.id))
+    for name, gated in scales.gated.items():
+        head = _first_of(scales.root(gated.of), roots, scales)
+        source = replace(_gated(head, sources[head], gated.gate), rules=(*scales.rules(name), *sources[head].rules))
+        for member in (each for each, root in roots.items() if root == name):
+            sources[member] = source if member == name else replace(source, of=name, rules=scales.rules(member))
     for name, operands in scales.largest.items():
         heads = dict.fromkeys(scales.root(operand) for operand in operands)
-        thresholds = [_threshold_of(_first_of(head, roots, scales), sources) for head in heads]
-        sources[name] = replace(sources[name], largest=tuple(thresholds))
+        first = [_first_of(head, roots, scales) for head in heads]
+        sources[name] = replace(sources[name], largest=tuple(_threshold_of(each, sources[each]) for each in first))
     for name, source in sources.items():
         set_scale_source(calibrations[name], source)
 
@@ -72,6 +77,17 @@ def _own_source(name: str, scales: Scales, calibrations: Mapping[str, ir.Node]) 
     if name not in scales.fixed and constant_of(calibration.inputs[0]) is not None:
         return ScaleSource(fixed=scale_source(calibration).fixed, rules=scale_source(calibration).rules)
     return ScaleSource(fixed=scales.fixed.get(name), rules=scales.rules(name))
+
+
+def _gated(head: str, source: ScaleSource, gate: Gate) -> ScaleSource:
+    """That of a tensor whose threshold is ``gate`` of that of the tensor ``head``, which ``source`` tells."""
+    match _threshold_of(head, source):
+        case float(threshold):
+            return ScaleSource(fixed=gate(threshold))
+        case Gated(of, gates):
+            return ScaleSource(largest=(Gated(of, (*gates, gate)),))
+        case tensor:
+            return ScaleSource(largest=(Gated(tensor, (gate,)),))
 
 
 def _calibrated_roots(scales: Scales, calibrations: Mapping[str, ir.Node]) -> dict[str, str]:
@@ -94,10 +110,9 @@ def _first_of(head: str, roots: Mapping[str, str], scales: Scales) -> str:
     return next(root for name, root in roots.items() if scales.root(name) == head)
 
 
-def _threshold_of(name: str, sources: Mapping[str, ScaleSource]) -> str | float:
-    """The threshold of a tensor where it is fixed, else the tensor whose values give it."""
-    source = sources[name]
-    return (source.values or name) if source.fixed is None else source.fixed
+def _threshold_of(name: str, source: ScaleSource) -> Term:
+    """The threshold of a tensor where it is fixed or follows from another, else the tensor whose values give it."""
+    return source.gated or source.values or name if source.fixed is None else source.fixed
 
 
 def _first_gathered(model: ir.Model) -> dict[str, str]:

@@ -30,7 +30,7 @@ from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import Pattern, Rule, Table
-from engine.rulebook.solve import Constraint, FixedThreshold, How, LargestOf, ScaleOf
+from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, How, LargestOf, ScaleOf
 
 TIED_ON_CPU = ("Pad", "Reshape", "Resize")
 """What has the scale of what it moves although it goes to the CPU late."""
@@ -161,12 +161,18 @@ def _fixed(site: ScaleSite) -> Iterator[Constraint]:
             continue
         if index == 0 and len(list(calibration.outputs[0].uses())) > 1:
             continue
-        fixed = rule.fixed_thresholds(site.node, attribute(read or calibration, "qtype"))
-        threshold = None if read is None and fixed[0] is not None else fixed[index]
+        threshold = rule.fixed_thresholds(site.node, attribute(read or calibration, "qtype"))[index]
         if index == 1 and decided is not None:
             threshold = decided
         if threshold is not None:
             yield FixedThreshold(name, threshold)
+
+
+def _gated(site: ScaleSite) -> Iterator[Constraint]:
+    """The threshold of the result is the function of that of the input."""
+    gate = None if site.operator is None else site.operator.gate(site.node)
+    if gate is not None and site.result in site.calibrations:
+        yield GateOf(site.result, site.source, gate)
 
 
 def _is_late_gather(site: ScaleSite) -> bool:
@@ -311,13 +317,29 @@ FIXED: ScaleTable = Table(
     [
         Rule(
             "scale.fixed",
-            "Sigmoid, Tanh, parts of a Softmax and others have thresholds that do not depend on data, where nothing "
-            "else determines them; so has the cast of a comparison, also on the CPU.",
+            "What a Sigmoid or HardSigmoid alone reads, parts of a Softmax and others have thresholds that do not "
+            "depend on data, where nothing else determines them; so has the cast of a comparison, also on the CPU.",
             Pattern(
                 "is on the BPU, or casts a comparison",
                 lambda site: not is_calibration(site.node) and (on_bpu(site.node) or _casts_comparison(site.node)),
             ),
             _fixed,
+        ),
+    ],
+)
+GATED: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.gated",
+            "The threshold of what a Sigmoid or HardSigmoid gives is that function of the threshold of what it reads.",
+            Pattern(
+                "is a Sigmoid or HardSigmoid on the BPU",
+                lambda site: (
+                    on_bpu(site.node) and site.operator is not None and site.operator.gate(site.node) is not None
+                ),
+            ),
+            _gated,
         ),
     ],
 )
@@ -345,6 +367,7 @@ STEPS = (
     ScaleStep("what is joined, the last first", JOINED, backwards=True),
     ScaleStep("what keeps the scale of its input", KEPT),
     ScaleStep("thresholds that an operator fixes", FIXED),
+    ScaleStep("thresholds that follow from that of the input", GATED),
 )
 """In order; a constraint holds as far as those before allow it."""
 

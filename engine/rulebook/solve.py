@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.graph.scales import Gate
+
 
 class How(Enum):
     """How strongly a tensor takes the scale of another."""
@@ -41,7 +43,16 @@ class LargestOf:
     operands: tuple[str, ...]
 
 
-Constraint = ScaleOf | FixedThreshold | LargestOf
+@dataclass(frozen=True)
+class GateOf:
+    """The threshold of ``tensor`` is ``gate`` of that of ``of``, unless it takes the scale of another."""
+
+    tensor: str
+    of: str
+    gate: Gate
+
+
+Constraint = ScaleOf | FixedThreshold | LargestOf | GateOf
 
 
 class Scales:
@@ -57,6 +68,7 @@ class Scales:
         self._rules: dict[str, str] = {}
         self.fixed: dict[str, float] = {}
         self.largest: dict[str, tuple[str, ...]] = {}
+        self.gated: dict[str, GateOf] = {}
 
     def add(self, constraint: Constraint, rule: str) -> None:
         """Let ``constraint``, which ``rule`` demands, hold as far as those before allow it."""
@@ -64,6 +76,10 @@ class Scales:
             case FixedThreshold(tensor, threshold):
                 if tensor not in self._of:
                     self.fixed[tensor] = threshold
+                    self._rules[tensor] = rule
+            case GateOf(tensor):
+                if tensor not in self._of:
+                    self.gated[tensor] = constraint
                     self._rules[tensor] = rule
             case LargestOf(tensor, operands):
                 self.largest[tensor] = operands

@@ -84,9 +84,8 @@ def lab(name: str, *arguments: str) -> tuple[Any, list[str]]:
         lambda source, output: (vec_diff.app, [source, source, "-o", output]),
         lambda source, output: lab("export", source, output, "--standard"),
         lambda source, output: lab("explain", source, "--html", output),
-        lambda source, output: lab("tune", source, "--config", source, "--output", output),
     ],
-    ids=["hb_pack", "hb_model_modifier", "vec_diff", "export", "explain", "tune"],
+    ids=["hb_pack", "hb_model_modifier", "vec_diff", "export", "explain"],
 )
 @pytest.mark.parametrize("way", [same, symbolic])
 def test_commands_refuse_before_they_read(

@@ -1,9 +1,9 @@
 """Networks of a few nodes that need a rule, and what the original made of them.
 
-``python -m tests.parity.rule_cases CASES...`` chooses, for every rule, the smallest recorded conversion whose placement
-is further from what the original decided without it. Its optimised network is kept with zeros for all but the largest
-number of large constants, which decide nothing else here, with what the original decided and where that is not what
-the rules say.
+``python -m tests.parity.rule_cases [--add] CASES...`` chooses, for every rule, or with ``--add`` for those without a
+case, the smallest recorded conversion whose placement is further from what the original decided without it. Its
+optimised network is kept with zeros for all but the largest number of large constants, which decide nothing else here,
+with what the original decided and where that is not what the rules say.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from engine.terms import Compatibility
 
 FOLDER = Path(__file__).parent / "recorded" / "rules"
 INDEX = FOLDER / "cases.json"
+ADD = "--add"
 ON_DATA: Mapping[str, str] = {
     "scale.moved-values": "it says on which values a threshold is measured, which matters to KL and percentiles",
     "scale.softmax-margin": "it multiplies a threshold that is measured",
@@ -113,9 +114,9 @@ def _stripped(model: ir.Model) -> bytes:
     return gzip.compress(to_bytes(copy), mtime=0)
 
 
-def _chosen(cases: list[RecordedCase]) -> Iterator[RuleCase]:
-    """Cases that need rules which no smaller one needs and at which the original did what they say."""
-    known = {rule.id for table in BOOK.tables for rule in table}
+def _chosen(cases: list[RecordedCase], shown: set[str]) -> Iterator[RuleCase]:
+    """Cases that need rules not ``shown``, which no smaller one needs and at which the original did what they say."""
+    known = {rule.id for table in BOOK.tables for rule in table} - shown
     subjects = []
     for case in cases:
         if not case.refusal and not case.damage:
@@ -145,10 +146,13 @@ def _chosen(cases: list[RecordedCase]) -> Iterator[RuleCase]:
 def main() -> None:
     """Write the networks and their index: the arguments are folders of recorded conversions."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    folders = [name for name in sys.argv[1:] if name != ADD]
+    kept = list(rule_cases()) if ADD in sys.argv else []
     for old in FOLDER.glob("*.onnx.gz"):
-        old.unlink()
-    kept = []
-    for case in _chosen([case for folder in sys.argv[1:] for case in find_cases(Path(folder))]):
+        if old.name.removesuffix(".onnx.gz") not in {case.name for case in kept}:
+            old.unlink()
+    shown = {rule for case in kept for rule in case.rules}
+    for case in _chosen([case for folder in folders for case in find_cases(Path(folder))], shown):
         kept.append(case)
         sys.stdout.write(f"{case.name}: {', '.join(case.rules)}; {len(case.departs)} depart\n")
     INDEX.write_text(json.dumps([asdict(case) for case in kept], indent=1, default=list) + "\n", encoding="utf-8")

@@ -289,6 +289,16 @@ def _joined() -> SmallNetwork:
     return net
 
 
+def _gates() -> SmallNetwork:
+    """Gates behind pooling: one reads what a convolution reads too, others alone."""
+    net, x = _started()
+    for op_type in ("Sigmoid", "HardSigmoid"):
+        small = net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2])
+        net.output(net.conv(net.op("Add", net.op(op_type, small), net.conv(small, 8, 8)), 8, 8))
+        net.output(net.conv(net.op(op_type, net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2])), 8, 8))
+    return net
+
+
 def _tables_for_cpu() -> SmallNetwork:
     """Tables and sums that only the CPU reads, in front of convolutions and at the end."""
     net, x = _started()
@@ -338,6 +348,8 @@ QUESTIONS: Mapping[str, RuleQuestion] = {
     "infinite": RuleQuestion(_infinite),
     "joined_int16": RuleQuestion(_joined, changes=_types(Concat_6=_WIDE)),
     "tables_for_cpu": RuleQuestion(_tables_for_cpu),
+    "gates": RuleQuestion(_gates),
+    "gates_bernoulli2": RuleQuestion(_gates, "bernoulli2", changes=_calibration(calibration_type="kl")),
 }
 
 

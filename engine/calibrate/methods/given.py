@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from engine.calibrate.methods.asymmetric import unsigned_tensors
 from engine.calibrate.methods.channels import tensors_per_channel
+from engine.calibrate.methods.methods import FIXED_THRESHOLD
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
@@ -41,11 +42,15 @@ def with_given(placed: ir.Model) -> ir.Model:
     thresholds = _thresholds(model, given, names)
     sources, unsigned = threshold_sources(model), unsigned_tensors(model)
     apart = {name for name, differs in tensors_per_channel(model, given).items() if differs}
-    without = []
+    without, gated = [], []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])
         weight = constant_of(node.inputs[0])
-        if scale_source(node).fixed is not None:
+        source = scale_source(node)
+        if source.gated is not None:
+            gated.append(node)
+            continue
+        if source.fixed is not None:
             if weight is not None and values:
                 change_scale_source(node, fixed=None)
                 set_thresholds(node, np.asarray([max(values)], np.float32))
@@ -59,13 +64,14 @@ def with_given(placed: ir.Model) -> ir.Model:
             continue
         if types.get(names.get(str(node.name), "")) == UNSIGNED and tensor.name in unsigned:
             node.attributes["qtype"] = ir.AttrString("qtype", UNSIGNED)
-        source = sources.get(str(node.name), tensor.name)
-        tied = scale_source(node).of is not None
-        if len(values) > 1 and source in apart and not tied and len(values) == shape_of(tensor)[1]:
+        values_of = sources.get(str(node.name), tensor.name)
+        if len(values) > 1 and values_of in apart and source.of is None and len(values) == shape_of(tensor)[1]:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
             set_thresholds(node, np.asarray(values, np.float32))
         else:
             set_thresholds(node, np.asarray([max(values)], np.float32))
+    for node in gated:
+        set_thresholds(node, np.asarray([_gated(node, model)], np.float32))
     _warn("no BPU node uses the model's thresholds of %s", sorted(given.keys() - set(names.values())))
     _warn("the model has no thresholds for %s, so 1.0 is used", without)
     return model
@@ -80,6 +86,16 @@ def _thresholds(
     shared |= {source: given[source] for source in shared.keys() & given.keys()}
     own = {node: given[name] for node, name in names.items() if node not in sources}
     return own | {node: shared[source] for node, source in sources.items() if source in shared}
+
+
+def _gated(node: ir.Node, model: ir.Model) -> float:
+    """The threshold of what gates give, from that which the tensor in front of them has by now."""
+    gated = scale_source(node).gated
+    if gated is None:
+        raise AssertionError(f"{node.name} follows from no gate")
+    found = {str(before_calibration(each.outputs[0]).name): each for each in calibration_nodes(model)}
+    values = read_calibration(found[gated.of]).thresholds
+    return gated(float(values.max()) if values.size else FIXED_THRESHOLD)
 
 
 def _names_in_file(model: ir.Model) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,7 @@ from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions
 from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.calibrate.statistics.statistics import Statistics
 from engine.errors import ModelError
-from engine.graph.scales import scale_source
+from engine.graph.scales import Gated, Term, scale_source
 from engine.ir import (
     QMAX,
     UNSIGNED,
@@ -202,23 +203,36 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
         is_constant = thresholds is not None and constant_of(own) is not None and str(own.name) in thresholds
         return thresholds[str(own.name)] if thresholds is not None and is_constant else [source.fixed]
     if thresholds is None:
-        return [FIXED_THRESHOLD]
-    sources = _sources(node, outputs)
-    lacking = [name for name in sources if isinstance(name, str) and name not in thresholds]
-    if lacking:
-        raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {lacking[0]!r}")
-    found = [thresholds[each] if isinstance(each, str) else [each] for each in sources]
+        return [FIXED_THRESHOLD if source.gated is None else source.gated(FIXED_THRESHOLD)]
+    found = [_values(each, node, thresholds) for each in _terms(node, outputs)]
     # Operators that move values take one scale, and their results' channels may be others.
     values = [max(map(max, found))] if source.follows else found[0]
     return [value * source.factor for value in values]
 
 
-def _sources(node: ir.Node, outputs: Mapping[str, str]) -> list[str | float]:
-    """The float tensors whose values give the threshold of ``node``, and fixed thresholds beside them."""
+def _values(term: Term, node: ir.Node, thresholds: Thresholds) -> Sequence[float]:
+    """The thresholds of a ``term`` of those of ``node``."""
+    if isinstance(term, float):
+        return [term]
+    name = term.of if isinstance(term, Gated) else term
+    if name not in thresholds:
+        raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {name!r}")
+    return [term(max(thresholds[name]))] if isinstance(term, Gated) else thresholds[name]
+
+
+def _terms(node: ir.Node, outputs: Mapping[str, str]) -> list[Term]:
+    """What the threshold of ``node`` is the largest of, tensors as the optimised model names them."""
     joined = scale_source(node).largest
-    if joined is not None:
-        return [outputs.get(each, each) if isinstance(each, str) else float(each) for each in joined]
-    return [str(_source(node, outputs))]
+    if joined is None:
+        return [str(_source(node, outputs))]
+    return [
+        replace(each, of=outputs.get(each.of, each.of))
+        if isinstance(each, Gated)
+        else outputs.get(each, each)
+        if isinstance(each, str)
+        else each
+        for each in joined
+    ]
 
 
 def largest_weights(node: ir.Node) -> NDArray[np.float32]:

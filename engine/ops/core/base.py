@@ -27,6 +27,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.graph.scales import Gate
 from engine.ir import HORIZON_DOMAIN, Calibration
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
@@ -310,6 +311,10 @@ class FloatRule(ABC):
     def fixed_thresholds(self, node: ir.Node, qtype: str) -> tuple[float | None, float | None]:
         """Thresholds of input and output that do not depend on data; ``None`` where they do."""
         return (None, None)
+
+    def gate(self, node: ir.Node) -> Gate | None:
+        """The function that gives the threshold of the result from that of the input; ``None`` where there is none."""
+        return None
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
         """Whether ``consumer``, the only reader of the last node of ``chain``, joins the same quantised node."""

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import calibration_tensors
 from engine.chips import load_chip
-from engine.graph.scales import scale_source
+from engine.graph.scales import Gate, Gated, scale_source
 from engine.ir import calibration_nodes
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.place.scales import mark_scales
@@ -189,7 +189,27 @@ def test_an_input_that_others_read_too_is_not_fixed() -> None:
     sigmoid = helper.make_node("Sigmoid", ["c0"], ["s"], name="S")
     nodes = calibrated(place(network([sigmoid, one("Mul", "c0", "s")]), "bayes-e"))
     assert scale_source(nodes["c0"]).fixed is None
-    assert scale_source(nodes["s"]).fixed is not None
+    assert scale_source(nodes["s"]).gated == Gated("c0", (Gate.SIGMOID,))
+
+
+def test_gates_behind_gates_follow_from_what_the_first_reads() -> None:
+    """Where pooling stands between, the threshold of what the second one reads is not fixed."""
+    nodes = [
+        helper.make_node("Sigmoid", ["c0"], ["s"], name="S"),
+        helper.make_node("MaxPool", ["s"], ["p"], name="P", kernel_shape=[1, 1]),
+        helper.make_node("HardSigmoid", ["p"], ["h"], name="H"),
+        helper.make_node("Add", ["c0", "h"], ["m"], name="Middle"),
+    ]
+    found = calibrated(place(network(nodes), "bayes-e"))
+    assert "p" not in found
+    assert scale_source(found["h"]).gated == Gated("c0", (Gate.SIGMOID, Gate.HARD_SIGMOID))
+
+
+def test_a_gate_that_alone_reads_has_thresholds_that_are_fixed() -> None:
+    """SIGMOID_OUTPUT of reference/arithmetic.md 2.1."""
+    sigmoid = helper.make_node("Sigmoid", ["c0"], ["s"], name="S")
+    found = calibrated(place(network([sigmoid, one("Neg", "s")]), "bayes-e"))
+    assert (scale_source(found["c0"]).fixed, scale_source(found["s"]).fixed) == (5.498970, 0.9959256649017334)
 
 
 def test_a_reshape_that_goes_to_the_cpu_late_takes_the_threshold_of_its_input() -> None:
@@ -283,14 +303,14 @@ def test_operands_of_an_int16_concat_keep_their_thresholds_where_int16_is_asked_
 
 
 def test_an_int16_output_that_joins_takes_the_largest_threshold_of_its_operands() -> None:
-    """As ``153`` of ``fpn_retina_gn``; that of a Sigmoid is fixed."""
+    """As ``153`` of ``fpn_retina_gn``; that of a Sigmoid follows from what it reads."""
     nodes = [
         helper.make_node("Tanh", ["c0"], ["a"], name="A"),
         helper.make_node("Sigmoid", ["c0"], ["b"], name="B"),
         helper.make_node("Concat", ["a", "b"], ["m"], name="Middle", axis=2),
     ]
     found = calibrated(place(network(nodes, tail=False), "bayes-e", PlacementOptions(output_type="int16")))
-    assert list(scale_source(found["m_before"]).largest or ()) == ["a", 0.9999847412109375]
+    assert list(scale_source(found["m_before"]).largest or ()) == ["a", Gated("c0", (Gate.SIGMOID,))]
     assert [name for name in ("a", "b") if scale_source(found[name]).of is not None] == []
 
 

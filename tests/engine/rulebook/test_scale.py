@@ -6,9 +6,10 @@ import pytest
 from onnx import helper
 
 from engine.chips import ChipFamily, load_chip
+from engine.graph.scales import Gate
 from engine.place.devices import mark_placement
 from engine.rulebook.scale import STEPS, ScaleSite
-from engine.rulebook.solve import FixedThreshold, How, ScaleOf
+from engine.rulebook.solve import FixedThreshold, GateOf, How, ScaleOf
 from tests.engine.place.networks import network, one
 
 
@@ -20,7 +21,7 @@ def demands(op_type: str, *inputs: str, **attributes: object) -> dict[str, list[
     model = network(middle)
     mark_placement(model, load_chip("bayes-e"))
     (node,) = (node for node in model.graph if node.name == "Middle")
-    site = ScaleSite(node)
+    site = ScaleSite(node, calibrations={"m": node})
     rules = [step.table.decide(site, ChipFamily.BAYES) for step in STEPS]
     return {rule.id: list(rule.then(site)) for rule in rules if rule is not None and rule.id != "scale.fixed"}
 
@@ -35,7 +36,7 @@ def demands(op_type: str, *inputs: str, **attributes: object) -> dict[str, list[
             ("c0", "c1"),
             {"scale.joined": [ScaleOf("c0", "m", How.WITH_HEAD), ScaleOf("c1", "m", How.WITH_HEAD)]},
         ),
-        ("Sigmoid", ("c0",), {}),
+        ("Sigmoid", ("c0",), {"scale.gated": [GateOf("m", "c0", Gate.SIGMOID)]}),
     ],
 )
 def test_what_a_node_demands(op_type: str, inputs: tuple[str, ...], found: dict[str, list[object]]) -> None:

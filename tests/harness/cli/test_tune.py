@@ -75,3 +75,13 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
     result = CliRunner().invoke(app, ["tune", *arguments])
     assert result.exit_code != 0
     assert message in f"{result.output}{result.exception}"
+
+
+def test_a_file_that_is_read_is_not_overwritten(tmp_path: Path) -> None:
+    """The file is no model: whatever read it would say so."""
+    source = tmp_path / "given.bin"
+    source.write_bytes(b"content")
+    (tmp_path / "other").symlink_to(source)
+    for output in (source, tmp_path / "other"):
+        assert "would overwrite" in call(str(source), "--config", str(source), "--output", str(output), code=1)
+        assert source.read_bytes() == b"content"

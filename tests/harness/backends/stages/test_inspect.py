@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 
-from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED
+from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED, ORIGINAL
 from harness.backends.items import FOOTPRINT, NODES
 from harness.backends.stages import inspect
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
@@ -44,23 +44,40 @@ def test_rows_are_those_of_the_conversion_with_the_reasons_of_the_calibrated_gra
         ),
     ]
 
-    def node_rows(compiled: object, calibrated: object, cosines: object) -> list[SimpleNamespace]:
-        assert (compiled, cosines) == ("compiled", ("optimized", "comparison"))
+    compiled = SimpleNamespace(march="bayes-e")
+
+    def node_rows(given: object, calibrated: object, cosines: object) -> list[SimpleNamespace]:
+        assert (given, cosines) == (compiled, ("optimized", "comparison"))
         return rows
 
+    def mark_unmeasured(rows: list[SimpleNamespace], original: object, march: object) -> list[SimpleNamespace]:
+        assert (original, march) == ("original", "bayes-e")
+        return [SimpleNamespace(**vars(row), doubt=f"unmeasured {row.node}") for row in rows]
+
     monkeypatch.setattr(inspect, "node_rows", node_rows)
+    monkeypatch.setattr(inspect, "mark_unmeasured", mark_unmeasured)
     monkeypatch.setattr(inspect, "cosines", lambda optimized, comparison: (optimized, comparison))
     monkeypatch.setattr(inspect, "sentence_of", lambda node: "why" if node.name == "on_cpu" else "")
     layer = SimpleNamespace(name="on_bpu", latency_us=1.23456, loaded_bytes=100, stored_bytes=20)
     monkeypatch.setattr(inspect, "estimate", lambda compiled: SimpleNamespace(layers=[layer]))
     given: dict[Any, Any] = {
-        COMPILED: "compiled",
+        COMPILED: compiled,
+        ORIGINAL: "original",
         CALIBRATED: SimpleNamespace(graph=graph),
         OPTIMIZED: "optimized",
         COMPARISON: "comparison",
     }
     assert work.given_by(TABULATE, given)[NODES] == (
-        TrialNode(node="on_bpu", on="BPU", subgraph=1, threshold=2.5, time_us=1.235, ddr_bytes=120, **columns),
-        TrialNode(node="made_by_quantisation", on="CPU", reads="0", **columns),
-        TrialNode(node="on_cpu", on="CPU", reason="why", reads="0 1", **columns),
+        TrialNode(
+            node="on_bpu",
+            on="BPU",
+            subgraph=1,
+            threshold=2.5,
+            time_us=1.235,
+            ddr_bytes=120,
+            doubt="unmeasured on_bpu",
+            **columns,
+        ),
+        TrialNode(node="made_by_quantisation", on="CPU", reads="0", doubt="unmeasured made_by_quantisation", **columns),
+        TrialNode(node="on_cpu", on="CPU", reason="why", reads="0 1", doubt="unmeasured on_cpu", **columns),
     )
