@@ -60,12 +60,14 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
             sources[name] = replace(sources[name], factor=margin.then, rules=(*sources[name].rules, margin.id))
     for name, gated in scales.gated.items():
         head = _first_of(scales.root(gated.of), roots, scales)
+        if head is None:
+            continue
         source = replace(_gated(head, sources[head], gated.gate), rules=(*scales.rules(name), *sources[head].rules))
         for member in (each for each, root in roots.items() if root == name):
             sources[member] = source if member == name else replace(source, of=name, rules=scales.rules(member))
     for name, operands in scales.largest.items():
         heads = dict.fromkeys(scales.root(operand) for operand in operands)
-        first = [_first_of(head, roots, scales) for head in heads]
+        first = [each for head in heads if (each := _first_of(head, roots, scales)) is not None]
         sources[name] = replace(sources[name], largest=tuple(_threshold_of(each, sources[each]) for each in first))
     for name, source in sources.items():
         set_scale_source(calibrations[name], source)
@@ -103,11 +105,11 @@ def _calibrated_roots(scales: Scales, calibrations: Mapping[str, ir.Node]) -> di
     return found
 
 
-def _first_of(head: str, roots: Mapping[str, str], scales: Scales) -> str:
-    """The calibrated tensor that has the scale of ``head``."""
+def _first_of(head: str, roots: Mapping[str, str], scales: Scales) -> str | None:
+    """The calibrated tensor that has the scale of ``head``; None where none has."""
     if head in roots:
         return head
-    return next(root for name, root in roots.items() if scales.root(name) == head)
+    return next((root for name, root in roots.items() if scales.root(name) == head), None)
 
 
 def _threshold_of(name: str, source: ScaleSource) -> Term:
