@@ -65,8 +65,26 @@ def test_the_wheel_is_what_is_imported(installed: Path, tmp_path: Path) -> None:
     assert all(line.startswith(str(installed)) for line in finished.stdout.split())
 
 
-def test_smoke_runs_from_a_foreign_directory(installed: Path, tmp_path: Path) -> None:
-    code = "import sys; from harness.cli.main import main; sys.argv = ['ptqlab', 'run', 'smoke']; main()"
+@pytest.mark.parametrize("name", ["suites", "datasets", "reports"])
+def test_the_wheel_has_every_bundled_file(name: str, installed: Path) -> None:
+    here, there = ROOT / name, installed / "harness" / "bundled" / name
+    files = [path.relative_to(here) for path in here.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert files
+    assert [str(path) for path in files if not (there / path).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        pytest.param(("--limit", "2"), "2 trials, 0 failed", id="first trials"),
+        pytest.param((), "32 trials, 0 failed", id="whole", marks=pytest.mark.nightly),
+    ],
+)
+def test_smoke_runs_from_a_foreign_directory(
+    limit: tuple[str, ...], said: str, installed: Path, tmp_path: Path
+) -> None:
+    words = ["ptqlab", "run", "smoke", *limit]
+    code = f"import sys; from harness.cli.main import main; sys.argv = {words}; main()"
     guarded = f"if __name__ == '__main__':\n    {code.replace('; ', chr(10) + '    ')}\n"
     script = tmp_path / "ptqlab_smoke.py"
     script.write_text(guarded)
@@ -79,7 +97,7 @@ def test_smoke_runs_from_a_foreign_directory(installed: Path, tmp_path: Path) ->
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "32 trials, 0 failed" in finished.stdout
+    assert said in finished.stdout
     assert list(tmp_path.rglob("report.html"))
     assert list(tmp_path.rglob("mlflow.db"))
 
