@@ -7,6 +7,8 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import chdir
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from onnx import numpy_helper
 from typer.testing import CliRunner, Result
 
 from engine.cli.lab.conformance import EXIT_REFUSED, app
+from engine.cli.vendor.hb_mapper import app as hb_mapper
 from engine.conformance.cases import find_cases
 from engine.conformance.conversion import Ending
 from engine.conformance.departure import ComparedStage
@@ -40,6 +43,37 @@ def tool(folder: Path, code: str) -> Command:
     script = folder / "tool.py"
     script.write_text(code, encoding="utf-8")
     return Command.parse(f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}", "--toolchain")
+
+
+Replay = Callable[[Callable[[Path], Path]], str]
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """Code of a tool that writes and prints what our ``hb_mapper`` makes of a network: it converts each only once."""
+
+    @cache
+    def code(write: Callable[[Path], Path]) -> str:
+        folder = tmp_path_factory.mktemp("converted")
+        config = write(folder)
+        with chdir(folder):
+            done = CliRunner().invoke(hb_mapper, ["makertbin", "--config", str(config), "--model-type", "onnx"])
+        assert done.exit_code == 0, done.output
+        (folder / "log").write_text(done.stdout, encoding="utf-8")
+        return REPLAY.format(made=str(folder))
+
+    return code
+
+
+REPLAY = """
+import pathlib, shutil, sys
+if "--version" in sys.argv:
+    print("hb_mapper, version 0")
+    sys.exit()
+made, config = pathlib.Path({made!r}), pathlib.Path(sys.argv[sys.argv.index("--config") + 1])
+shutil.copytree(made / "model_output", config.parent / "out")
+print((made / "log").read_text(encoding="utf-8"))
+"""
 
 
 def recorder(folder: Path, code: str, **options: object) -> CaseRecorder:
@@ -68,9 +102,11 @@ def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
     assert {"onnx_model", "cal_0", "small.bin"} <= set(result["sha256"])
 
 
-def test_several_inputs_and_subgraphs(tmp_path: Path) -> None:
+def test_several_inputs_and_subgraphs(tmp_path: Path, replay: Replay) -> None:
     config = write_two_inputs(tmp_path)
-    folder = recorder(tmp_path, OURS, runtime=Command.parse(RUNTIME, "--runtime")).record(config).folder
+    folder = (
+        recorder(tmp_path, replay(write_two_inputs), runtime=Command.parse(RUNTIME, "--runtime")).record(config).folder
+    )
     (case,) = find_cases(folder)
     assert set(case.samples()[1].inputs) == {"a", "b"}
     assert len(case.latencies_us) > 1
@@ -78,9 +114,9 @@ def test_several_inputs_and_subgraphs(tmp_path: Path) -> None:
     assert (row.departure, row.outputs, row.simulator) == (None, True, True)
 
 
-def test_without_weights_nothing_of_the_weights_is_kept(tmp_path: Path) -> None:
+def test_without_weights_nothing_of_the_weights_is_kept(tmp_path: Path, replay: Replay) -> None:
     config = write_network(tmp_path)
-    folder = recorder(tmp_path, OURS, weights=False).record(config).folder
+    folder = recorder(tmp_path, replay(write_network), weights=False).record(config).folder
     original = {
         t.name: numpy_helper.to_array(t) for t in onnx.load(tmp_path / "net.onnx").graph.initializer if t.dims[0] > 3
     }
@@ -100,13 +136,15 @@ def test_without_weights_calibration_data_must_be_readable(tmp_path: Path, name:
     config = write_network(tmp_path)
     (tmp_path / "data" / name).write_bytes(b"nothing")
     with pytest.raises(CalibrationDataError, match=f"{name}: not a readable"):
-        recorder(tmp_path, OURS, weights=False).record(config)
+        recorder(tmp_path, TRACEBACK, weights=False).record(config)
 
 
 @pytest.mark.parametrize("write", [write_network, write_two_inputs])
-def test_without_weights_the_structure_is_compared(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+def test_without_weights_the_structure_is_compared(
+    tmp_path: Path, write: Callable[[Path], Path], replay: Replay
+) -> None:
     config = write(tmp_path)
-    recorder(tmp_path, OURS, weights=False).record(config)
+    recorder(tmp_path, replay(write), weights=False).record(config)
     (case,) = find_cases(tmp_path / "cases")
     row = measure(case, tmp_path / "work")
     assert row.departure is None
@@ -150,11 +188,11 @@ def test_a_damaged_model_is_an_error(tmp_path: Path) -> None:
         recorder(tmp_path, code).record(config)
 
 
-def test_a_runtime_that_fails_is_an_error(tmp_path: Path) -> None:
+def test_a_runtime_that_fails_is_an_error(tmp_path: Path, replay: Replay) -> None:
     config = write_network(tmp_path)
     runtime = Command.parse(f"{sys.executable} -c 'import sys; sys.exit(\"no license\")'", "--runtime")
     with pytest.raises(ConfigError, match="no license"):
-        recorder(tmp_path, OURS, runtime=runtime).record(config)
+        recorder(tmp_path, replay(write_network), runtime=runtime).record(config)
 
 
 @pytest.mark.parametrize(
@@ -216,11 +254,11 @@ def test_a_refused_conversion_says_why_in_one_line_and_exits_1(tmp_path: Path) -
     assert done.stderr == f"{config}: not converted: ValueError: these operators are not supported: net.onnx\n"
 
 
-def test_resuming_leaves_what_is_there_and_asks_again_what_was_cut_off(tmp_path: Path) -> None:
+def test_resuming_leaves_what_is_there_and_asks_again_what_was_cut_off(tmp_path: Path, replay: Replay) -> None:
     config = write_network(tmp_path)
     slow = tool(tmp_path, "import sys, time; time.sleep(0 if '--version' in sys.argv else 60)")
     assert run_record(tmp_path, slow, "--time-limit", "1", str(config)).exit_code == EXIT_REFUSED
-    ours = tool(tmp_path, OURS)
+    ours = tool(tmp_path, replay(write_network))
     again = run_record(tmp_path, ours, "--resume", str(config))
     assert (again.exit_code, again.stderr) == (0, "")
     assert json.loads((tmp_path / "cases" / "net" / "result.json").read_text())["rc"] == 0
@@ -281,9 +319,9 @@ def test_the_original_is_recorded_with_the_outputs_of_its_runtime(tmp_path: Path
     assert (row.departure, row.outputs, row.simulator) == (None, True, True)
 
 
-def test_one_bad_configuration_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_one_bad_configuration_does_not_stop_the_others(tmp_path: Path, replay: Replay) -> None:
     config = write_network(tmp_path)
-    command = tool(tmp_path, OURS)
+    command = tool(tmp_path, replay(write_network))
     options = ["record", "--toolchain", shlex.join(command.words), "-o", str(tmp_path / "cases")]
     done = CliRunner().invoke(app, [*options, str(tmp_path / "missing.yaml"), str(config)])
     assert done.exit_code == ConfigError.exit_code
