@@ -70,35 +70,39 @@ def test_both_forms_say_the_same(recorded: Path) -> None:
     ((first, *_), (second, *_)) = case.samples(), other.samples()
     np.testing.assert_array_equal(first.inputs[""], second.inputs["image"])
     np.testing.assert_array_equal(first.outputs["y"], second.outputs["y"])
-    rows = [measure_all([each], MeasurePlan(1))[0] for each in (case, other)]
+    rows = measure_all([case, other], MeasurePlan(1))
     same = {"outputs", "operators", "thresholds", "integers", "simulator", "departure"}
     assert rows[0].model_dump(include=same) == rows[1].model_dump(include=same)
     assert rows[0].simulator is True
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("expected.json", "{", "JSON"),
-        ("expected.json", "[1]", "an object"),
-        ("expected.json", '{"nodes": {"a": 1}}', "no result of a conversion"),
-        ("c.yaml", None, "cannot be read"),
-        ("c.yaml", "a: 1", "model_parameters"),
-        ("net.onnx", None, "is not there"),
-        ("expected_quantized.onnx", "no model", "expected_quantized.onnx"),
-        ("inputs.npz", "no archive", "no archive"),
-    ],
+DAMAGES: tuple[tuple[str, str | None, str], ...] = (
+    ("expected.json", "{", "JSON"),
+    ("expected.json", "[1]", "an object"),
+    ("expected.json", '{"nodes": {"a": 1}}', "no result of a conversion"),
+    ("c.yaml", None, "cannot be read"),
+    ("c.yaml", "a: 1", "model_parameters"),
+    ("net.onnx", None, "is not there"),
+    ("expected_quantized.onnx", "no model", "expected_quantized.onnx"),
+    ("inputs.npz", "no archive", "no archive"),
 )
-def test_damaged_cases_are_rows(reduced: Path, file: str, content: str | None, message: str) -> None:
-    if content is None:
-        (reduced / file).unlink()
-    else:
-        (reduced / file).write_text(content, encoding="utf-8")
-    whole = Path(shutil.copytree(BUNDLED, reduced.parent / "whole"))
-    rows = {row.case: row for row in measure_all(find_cases(reduced.parent), MeasurePlan(1))}
-    assert rows[reduced.name].outcome is Ending.UNREAD
-    assert message in rows[reduced.name].message
-    assert rows[reduced.name].converts is None
+"""Files of a case, what they hold instead (None: they are not there), and what is said."""
+
+
+def test_damaged_cases_are_rows(tmp_path: Path) -> None:
+    for number, (file, content, _) in enumerate(DAMAGES):
+        folder = Path(shutil.copytree(BUNDLED, tmp_path / f"damaged_{number}"))
+        if content is None:
+            (folder / file).unlink()
+        else:
+            (folder / file).write_text(content, encoding="utf-8")
+    whole = Path(shutil.copytree(BUNDLED, tmp_path / "whole"))
+    rows = {row.case: row for row in measure_all(find_cases(tmp_path), MeasurePlan(1))}
+    for number, (*_, message) in enumerate(DAMAGES):
+        row = rows[f"damaged_{number}"]
+        assert row.outcome is Ending.UNREAD, row
+        assert message in row.message
+        assert row.converts is None
     assert rows[whole.name].outcome is Ending.CONVERTED
 
 
