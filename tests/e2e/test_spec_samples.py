@@ -6,6 +6,7 @@ results) are filled in; lost indentation is restored; ``import cv2``, which two 
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
+from engine.compat import uninstall
+from engine.compat.__main__ import main
 from engine.config import InputSpec
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
@@ -317,19 +320,47 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_sample_runs_as_printed(name: str, folder: Path) -> None:
+def test_sample_runs_as_printed(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     text, pictures = SAMPLES[name]
     if "import skimage" in text:
         pytest.importorskip("skimage", reason="the sample reads its image with scikit-image")
-    script = folder / f"{name.replace(' ', '_')}.py"
-    script.write_text(text, "utf-8")
-    command = [sys.executable, "-m", "engine.compat", script.name]
+    for picture in pictures:
+        (folder / f"{picture}.png").unlink(missing_ok=True)
+    script = written(folder, name)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["engine.compat", script.name])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    level = logging.getLogger().level
+    try:
+        main()
+    finally:
+        uninstall()
+        logging.getLogger().setLevel(level)
+    check(name, folder, capsys.readouterr().out)
+
+
+def test_a_process_of_its_own_runs_a_sample(folder: Path) -> None:
+    command = [sys.executable, "-m", "engine.compat", written(folder, "sensitivity").name]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for picture in pictures:
+    check("sensitivity", folder, done.stdout)
+
+
+def written(folder: Path, name: str) -> Path:
+    """The script of a sample."""
+    script = folder / f"{name.replace(' ', '_')}.py"
+    script.write_text(SAMPLES[name][0], "utf-8")
+    return script
+
+
+def check(name: str, folder: Path, printed: str) -> None:
+    """What a sample leaves and prints."""
+    for picture in SAMPLES[name][1]:
         assert (folder / f"{picture}.png").stat().st_size > 1000
     if name == "sensitivity":
-        rows = [line.split() for line in done.stdout.splitlines()[3:]]
+        rows = [line.split() for line in printed.splitlines()[3:]]
         assert {row[0] for row in rows} >= {"Conv_2", "Conv_90"}
     if name == "runall":
         assert "Conv_2" in (folder / "accuracy_debug.html").read_text("utf-8")
