@@ -81,27 +81,30 @@ def test_three_engines_land_in_one_table(tmp_path: Path, monkeypatch: pytest.Mon
     assert cosine(runtime["max-int16.all"]) > cosine(runtime["max"]) > 0.99
 
 
-@pytest.mark.parametrize(
-    ("switches", "least"),
-    [
-        ({"asymmetric": True, "per_channel": True}, 0.999),
-        ({"bias_correction": True}, 0.998),  # the original's correction costs similarity, see docs/calibration.md
-    ],
+SWITCHES: tuple[tuple[dict[str, bool], float], ...] = (
+    ({"asymmetric": True, "per_channel": True}, 0.999),
+    ({"bias_correction": True}, 0.998),  # the original's correction costs similarity, see docs/calibration.md
 )
-def test_options_of_calibration_are_those_of_the_converter(
-    switches: dict[str, bool], least: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+"""Options of the calibration with the least cosine."""
+
+
+def test_options_of_calibration_are_those_of_the_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HB_MAPPER, STAND_IN)
-    trials = [{"models": "mnist_mobilenet", "engine": engine, **switches} for engine in ("bundled", "hb_mapper")]
+    trials = [
+        {"models": "mnist_mobilenet", "engine": engine, **switches}
+        for switches, _ in SWITCHES
+        for engine in ("bundled", "hb_mapper")
+    ]
     content = {**SUITE.model_dump(mode="json"), "sweep": None, "trials": trials}
-    found = run_suite(parse(content, Suite, "x"), Plan(bench=Bench(tmp_path), executor=serial), record=False)
-    ours, converted = found.results
-    assert (ours.accuracy, ours.fidelity, ours.footprint) == (
-        converted.accuracy,
-        converted.fidelity,
-        converted.footprint,
-    )
-    assert cosine(ours) > least
+    results = run_suite(parse(content, Suite, "x"), Plan(bench=Bench(tmp_path), executor=serial), record=False).results
+    for (_, least), ours, converted in zip(SWITCHES, results[::2], results[1::2], strict=True):
+        assert [each.spec.settings.engine for each in (ours, converted)] == [Engine.BUNDLED, Engine.HB_MAPPER]
+        assert (ours.accuracy, ours.fidelity, ours.footprint) == (
+            converted.accuracy,
+            converted.fidelity,
+            converted.footprint,
+        )
+        assert cosine(ours) > least
 
 
 def cosine(result: TrialResult) -> float:
@@ -121,7 +124,8 @@ def test_a_command_that_does_not_convert_fails_its_trials_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, symptom: Symptom, message: str
 ) -> None:
     monkeypatch.setenv(HB_MAPPER, command)
-    only = SUITE.model_copy(update={"sweep": None, "trials": SUITE.trials[2:3]})
+    smaller = {"sweep": None, "trials": SUITE.trials[2:3], "calibration_samples": 2, "evaluation_samples": 4}
+    only = SUITE.model_copy(update=smaller)
     (result,) = run_suite(only, Plan(bench=Bench(tmp_path), executor=serial), record=False).results
     assert result.failure is not None
     assert (result.failure.stage, result.failure.symptom) == ("hb_mapper", symptom)
