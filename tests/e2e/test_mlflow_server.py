@@ -100,7 +100,8 @@ def snapshot(uri: str) -> dict[str, Any]:
     return found
 
 
-def test_a_server_that_is_away_loses_nothing(tmp_path: Path) -> None:
+def test_a_server_that_is_away_loses_nothing_and_what_was_cut_off_is_completed(tmp_path: Path) -> None:
+    """One server for both: its start costs as much as all that is asked of it."""
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     away = sweep(tmp_path / "work", uri)
@@ -111,7 +112,10 @@ def test_a_server_that_is_away_loses_nothing(tmp_path: Path) -> None:
     with server(tmp_path / "server", port):
         replay(folder, tmp_path / "work")
         assert pending(tmp_path / "work") == []
-        check_record(snapshot(uri))
+        complete = snapshot(uri)
+        check_record(complete)
+        check_a_record_cut_off_half_way(away, uri, tmp_path)
+        assert snapshot(uri) == complete
 
 
 def check_record(record: dict[str, Any]) -> None:
@@ -154,37 +158,29 @@ def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
             assert all(run.data.tags["lab.complete"] == "true" for run in runs)
 
 
-def test_a_record_cut_off_half_way_is_completed_and_not_doubled(tmp_path: Path) -> None:
-    port = free_port()
-    with server(tmp_path / "server", port) as uri:
-        from harness.tracking import mlflow_store
+def check_a_record_cut_off_half_way(first: Sweep, uri: str, folder: Path) -> None:
+    """The same sweep once more, whose connection broke after its first trial, is completed and not doubled."""
+    from harness.tracking import mlflow_store
+    from harness.tracking.mlflow_store import Closing, RunStatus, SweepRecord
+    from harness.tracking.sync import PendingRecord, keep
 
-        first = sweep(tmp_path / "work", uri)
-        assert first.record_problem is None
-        complete = snapshot(uri)
-
-        # The same sweep once more, whose connection broke after its first trial.
-        from harness.tracking.mlflow_store import Closing, RunStatus, SweepRecord
-        from harness.tracking.sync import PendingRecord, keep
-
-        store = Bench(tmp_path / "work").store
-        record = PendingRecord(
-            sweep="broken",
-            suite=SUITE.model_copy(update={"name": "broken"}),
-            trials=tuple(SPECS),
-            reused=frozenset(),
-            shared=(),
-            started_at=first.summary.started_at,
-            tracking_uri=uri,
-            closing=Closing(status=RunStatus.FINISHED),
-        )
-        begun = SweepRecord(record.suite, "broken", tmp_path / "work", store, uri, time.time(), SPECS)
-        begun.trial(first.results[0], reused=False)
-        for _ in range(2):
-            replay(keep(record, [], tmp_path / "work"), tmp_path / "work")
-        client = mlflow_store.connect(uri)
-        experiment = client.get_experiment_by_name("broken")
-        runs = client.search_runs([experiment.experiment_id])
-        assert len(runs) == 1 + len(SPECS)
-        assert {run.info.status for run in runs} == {"FINISHED", "FAILED"}
-        assert snapshot(uri) == complete
+    store = Bench(folder / "work").store
+    record = PendingRecord(
+        sweep="broken",
+        suite=SUITE.model_copy(update={"name": "broken"}),
+        trials=tuple(SPECS),
+        reused=frozenset(),
+        shared=(),
+        started_at=first.summary.started_at,
+        tracking_uri=uri,
+        closing=Closing(status=RunStatus.FINISHED),
+    )
+    begun = SweepRecord(record.suite, "broken", folder / "work", store, uri, time.time(), SPECS)
+    begun.trial(first.results[0], reused=False)
+    for _ in range(2):
+        replay(keep(record, [], folder / "work"), folder / "work")
+    client = mlflow_store.connect(uri)
+    experiment = client.get_experiment_by_name("broken")
+    runs = client.search_runs([experiment.experiment_id])
+    assert len(runs) == 1 + len(SPECS)
+    assert {run.info.status for run in runs} == {"FINISHED", "FAILED"}
