@@ -64,7 +64,9 @@ def int16_requests(model: onnx.ModelProto, march: str, chosen: int) -> Placement
     return PlacementOptions(node_info={node.name: wide for i, node in enumerate(nodes) if chosen >> i & 1})
 
 
-@pytest.mark.parametrize("march", MARCHES)
+@pytest.mark.parametrize(
+    "march", [pytest.param(march, marks=pytest.mark.nightly if march == "bayes" else ()) for march in MARCHES]
+)
 @given(
     case=graph_cases(),
     tile_bytes=st.sampled_from((SMALLEST, 256, 1024, 4096)),
@@ -124,7 +126,7 @@ def test_zoo_models_run_tile_by_tile(name: str, march: str) -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize("tile_bytes", [SMALLEST, 2048])
+@pytest.mark.parametrize("tile_bytes", [SMALLEST, pytest.param(2048, marks=pytest.mark.nightly)])
 def test_files_of_the_original_run_tile_by_tile(reference_dir: Path, tile_bytes: int) -> None:
     paths = sorted((reference_dir / "golden" / "conversions").glob("*.quant.onnx"))
     assert paths
