@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.calibrate.methods.kl import STEP, kl_threshold
@@ -19,6 +19,7 @@ def threshold_by_rule(histogram: Histogram) -> float:
     return (LEVELS + 4 + int(np.argmin(means)) + 0.5) * histogram.width
 
 
+@settings(max_examples=max(20, settings.default.max_examples // 3))  # the transcription takes 0.2 s each
 @given(
     style=st.sampled_from(("normal", "heavy", "relu6", "sparse", "grown")),
     seed=st.integers(0, 30),

@@ -61,7 +61,16 @@ def assert_same(
             assert fast[name][metric] == pytest.approx(value, rel=tolerance, abs=1e-6, nan_ok=True), (name, metric)
 
 
-@pytest.mark.parametrize("name", ["mnist_lenet", "mnist_mobilenet", "mnist_resnet8", "scene_unet", "scene_yolo"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mnist_lenet",
+        "mnist_mobilenet",
+        "mnist_resnet8",
+        pytest.param("scene_unet", marks=pytest.mark.nightly),
+        "scene_yolo",
+    ],
+)
 def test_equal_to_one_full_forward_per_node_on_the_zoo(name: str) -> None:
     calibrated, feed = zoo(name)
     model = DebugModel(calibrated)
