@@ -28,11 +28,11 @@ from engine.ops.core.base import FloatRule
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16
 from engine.place.scales import mark_scales
-from engine.place.widths import keeps_sum_apart
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
 from engine.rulebook.rule import Table
+from engine.rulebook.width import Chained
 
 Attributes = Mapping[str, int | str]
 """Of an ``HzCalibration`` that has no thresholds yet."""
@@ -58,7 +58,7 @@ def insert_calibration(
     """
     rules = _Rules(book, march.family, {})
     inserted: dict[ir.Value, ir.Value] = {}
-    for chain in _separated(chains(model, march), types):
+    for chain in _separated(chains(model, march), types, rules):
         rule = rule_for(chain[0])
         if rule is None:
             continue
@@ -107,11 +107,17 @@ def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: Chi
             model.graph.remove(node, safe=True)
 
 
-def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str]) -> list[list[ir.Node]]:
-    """``found`` cut in front of sums that are kept apart from their convolution (:func:`keeps_sum_apart`)."""
+def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str], rules: _Rules) -> list[list[ir.Node]]:
+    """``found`` cut in front of sums that the rules keep apart from their convolution."""
     result = []
     for chain in found:
-        cut = next((index for index in range(1, len(chain)) if keeps_sum_apart(chain, index, types)), len(chain))
+        cut = len(chain)
+        for index in range(1, len(chain)):
+            rule = rules.book.widths.sums.decide(Chained(chain, index, types), rules.family)
+            if rule is not None:
+                note(chain[index], rule.id)
+                cut = index
+                break
         result += [chain[:cut], *([node] for node in chain[cut:])]
     return result
 

@@ -5,7 +5,7 @@ Source: reference/operators.md, reference/calibration.md 2.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -13,7 +13,7 @@ import onnx_ir as ir
 from engine.chips import ChipFamily, load_chip
 from engine.errors import hint
 from engine.facts.devices import on_bpu
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, decline, mark
+from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, decline, is_calibration, mark
 from engine.ops.core.reasons import sentence_of
 from engine.ops.foreign.composite import COMPOSITES, expand
 from engine.ops.registry import OPERATORS, rule_for
@@ -21,7 +21,7 @@ from engine.optimize.constants import LiftConstants
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
-from engine.place.widths import asked_for_int16, check_types, tensor_types
+from engine.place.widths import check_types, tensor_types
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.integers import ARITHMETIC
 from engine.rulebook.marks import note
@@ -49,13 +49,23 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     refusals = [*mark_placement(model, rules, options, book), *_types_without_inputs(model, options)]
     refusals += _outputs_in_float(model, options)
     _expand_on_cpu(model)
-    types, more = tensor_types(model, rules, options)
-    asked = asked_for_int16(model, rules, options)
-    insert_calibration(model, rules, types, options.output_type, asked, book)
+    widths = tensor_types(model, rules, options, book)
+    insert_calibration(model, rules, widths.types, options.output_type, widths.asked, book)
+    _note_widths(widths.rules)
     _note_arithmetic(model, rules.family, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION
     model.metadata_props[MARK_MARCH] = march
-    return Placement(model, (*unknown, *refusals, *more))
+    return Placement(model, (*unknown, *refusals, *widths.refusals))
+
+
+def _note_widths(rules: Mapping[ir.Value, Iterable[str]]) -> None:
+    """Note on calibrations, or else on what gives a tensor, which rules decided its type."""
+    for value, decided in rules.items():
+        calibrations = [usage.node for usage in value.uses() if is_calibration(usage.node)]
+        producer = value.producer()
+        for node in calibrations or ([] if producer is None else [producer]):
+            for rule in decided:
+                note(node, rule)
 
 
 def _note_arithmetic(model: ir.Model, family: ChipFamily, compatibility: Compatibility) -> None:

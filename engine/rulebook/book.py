@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from engine.chips import marches_where
 from engine.errors import ConfigError
-from engine.rulebook import calibrated, device, integers, scale
+from engine.rulebook import calibrated, device, integers, scale, width
 from engine.rulebook.rewrite import REWRITES
 from engine.rulebook.rule import ALL, Rule, Table
 
@@ -22,6 +22,7 @@ class Book:
 
     Attributes:
         devices: the steps that place nodes.
+        widths: which tensors are int16.
         inputs: which tensors that are read are calibrated.
         results: which tensors that are given are.
         before_scales: where a calibration is left out before scales are known.
@@ -33,6 +34,7 @@ class Book:
     """
 
     devices: tuple[device.DeviceStep, ...] = device.STEPS
+    widths: width.WidthRules = field(default_factory=width.WidthRules)
     inputs: Table[calibrated.Input, calibrated.Calibrate] = calibrated.INPUTS
     results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
     before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
@@ -47,6 +49,7 @@ class Book:
         """The tables alone."""
         return (
             *(step.table for step in self.devices),
+            *self.widths.tables,
             self.inputs,
             self.results,
             self.before_scales,
@@ -61,6 +64,7 @@ class Book:
         """The book that lacks some rules."""
         return Book(
             tuple(replace(step, table=step.table.without(*ids)) for step in self.devices),
+            self.widths.without(*ids),
             self.inputs.without(*ids),
             self.results.without(*ids),
             self.before_scales.without(*ids),
@@ -108,7 +112,7 @@ def decision_of(rule: Rule[Any, Any]) -> str:
     then = rule.then
     if isinstance(then, device.Place):
         return f"runs on {then.on.value}" if then.on is not device.On.UNCHANGED else "stays where it is"
-    if isinstance(then, calibrated.Calibrate):
+    if isinstance(then, calibrated.Calibrate | width.Width):
         return then.value
     demand = getattr(then, "__doc__", None) if callable(then) else None
     return demand.strip().removesuffix(".") if demand else str(then)

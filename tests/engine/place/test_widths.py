@@ -126,8 +126,8 @@ def widths(middle: list[object], options: PlacementOptions, tail: bool = True) -
     """Types of tensors that are not left to the default, and the reasons of requests that were not granted."""
     model, march = network(middle, tail=tail), load_chip("bayes-e")  # type: ignore[arg-type]  # nodes
     mark_placement(model, march, options)
-    found, refusals = tensor_types(model, march, options)
-    return {str(value.name): kind for value, kind in found.items()}, [refusal.reason for refusal in refusals]
+    found = tensor_types(model, march, options)
+    return {str(value.name): kind for value, kind in found.types.items()}, [each.reason for each in found.refusals]
 
 
 def test_what_moves_integers_has_one_width() -> None:

@@ -1,0 +1,634 @@
+"""Which tensors are int16: what is asked, what is so at the ends, and what stands against it.
+
+Tensors that must have one type are groups; :mod:`engine.place.widths` applies the tables to them. Source:
+reference/operators.md, int16 and Partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any
+
+import onnx_ir as ir
+
+from engine.facts.chains import joins
+from engine.facts.devices import is_quantised, on_bpu
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
+from engine.graph import float_readers
+from engine.ops.core.base import FloatRule, Tie
+from engine.ops.registry import rule_for
+from engine.rulebook.calibrated import INT8, INT16
+from engine.rulebook.rule import BAYES, Pattern, Rule, Table
+
+
+class Width(Enum):
+    """The type of a tensor."""
+
+    INT16 = "is int16"
+    ALIKE = "is int16, and so is what Clips that share a constant limit give"
+    INT8 = "is int8"
+    LEFT = "is left as it is, int8 or int32"
+
+
+@dataclass(frozen=True)
+class Chained:
+    """Nodes that become one quantised node.
+
+    Attributes:
+        chain: the nodes.
+        index: of the node that is looked at.
+        types: of the tensors that are not int8 by default.
+        output_type: what is asked of all outputs of the network.
+        heads: the first node of the chain that gives a tensor.
+    """
+
+    chain: Sequence[ir.Node]
+    index: int = -1
+    types: Mapping[ir.Value, str] = field(default_factory=dict)
+    output_type: str | None = None
+    heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
+
+    @property
+    def node(self) -> ir.Node:
+        """The node that is looked at."""
+        return self.chain[self.index]
+
+    @property
+    def head(self) -> FloatRule | None:
+        """The operator of the BPU that the first node is."""
+        return rule_for(self.chain[0])
+
+    @property
+    def result(self) -> ir.Value:
+        """What the chain gives."""
+        return self.chain[-1].outputs[0]
+
+
+Told = Callable[[Chained], ir.Value]
+"""Of which tensor a type is asked."""
+
+
+def _of_activation(site: Chained) -> ir.Value:
+    """It is asked of what the activation gives."""
+    return site.chain[1].outputs[0]
+
+
+def _of_result(site: Chained) -> ir.Value:
+    """It is asked of what the chain gives."""
+    return site.result
+
+
+def _reads_int16(site: Chained) -> bool:
+    head = site.head
+    read = () if head is None else (site.chain[0].inputs[index] for index in head.activations(site.chain[0]))
+    return any(value is not None and site.types.get(value) == INT16 for value in read)
+
+
+def _sums_int16_from_outside(site: Chained) -> bool:
+    inside = {value for node in site.chain for value in node.outputs}
+    return any(
+        value is not None and value not in inside and site.types.get(value) == INT16 for value in site.node.inputs
+    )
+
+
+HEAD_READS_INT16 = Pattern[Chained]("is part of a convolution that reads int16", _reads_int16)
+
+OF_HEADS: Table[Chained, Told] = Table(
+    "width",
+    [
+        Rule(
+            "width.of-activation",
+            "A type that is asked of the result of a convolution is asked of what its activation gives.",
+            Pattern(
+                "is followed by an activation that becomes one with it",
+                lambda site: len(site.chain) > 1 and not joins(site.chain[1]),
+            ),
+            _of_activation,
+        ),
+    ],
+)
+"""Of which tensor a type is asked, where a node is asked for one that becomes one with those behind it."""
+
+OF_SUMS: Table[Chained, Told] = Table(
+    "width",
+    [
+        Rule(
+            "width.inside-sum",
+            "int16 that is asked of a convolution before its sum is asked of the sum, if the convolution reads int8.",
+            ~HEAD_READS_INT16,
+            _of_result,
+            BAYES,
+        ),
+    ],
+)
+"""Of which tensor int16 is asked, where it is asked of one that a convolution adds to."""
+
+SUMS: Table[Chained, str] = Table(
+    "width",
+    [
+        Rule(
+            "width.sum-apart",
+            "A sum that reads int16, or whose convolution does, is computed apart; an int16 result does not matter.",
+            Pattern[Chained]("is a sum", lambda site: joins(site.node))
+            & (HEAD_READS_INT16 | Pattern("reads int16 besides the convolution", _sums_int16_from_outside)),
+            "is computed apart from the convolution",
+            BAYES,
+        ),
+    ],
+)
+"""Asked of residual blocks with ``InputType`` of the convolution, the sum, both, and the convolution behind (18
+conversions, ``tests/parity/wide_sums.py``)."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A side of a node on which a tensor is, and whether int16 is asked of it.
+
+    Attributes:
+        value: the tensor.
+        node: what gives or reads it.
+        side: ``output``, or ``input`` and the index.
+        requests: of int16 for the tensor, or those tied to it: names of nodes and how it is asked.
+        directly: whether it is asked of that very tensor.
+    """
+
+    value: ir.Value
+    node: ir.Node
+    side: str
+    requests: Collection[tuple[str, str]]
+    directly: bool = True
+
+    @property
+    def gives(self) -> bool:
+        """Whether the node gives the tensor."""
+        return self.side == "output"
+
+    @property
+    def request(self) -> tuple[str, str]:
+        """How the node is asked for int16 on this side."""
+        how = "OutputType" if self.gives else f"InputType{self.side.removeprefix('input')}"
+        return str(self.node.name), f"{how}: {INT16}"
+
+    @property
+    def lacks_int16(self) -> bool:
+        """Whether the operator of the BPU has no int16 on this side."""
+        rule = rule_for(self.node)
+        return rule is not None and not (rule.int16_outputs if self.gives else rule.int16_inputs)
+
+    @property
+    def requantises(self) -> bool:
+        """Whether the tensor may be int16 on this side for others: it is requantised."""
+        rule = rule_for(self.node)
+        return rule is not None and (rule.requantized_to_int16 if self.gives else rule.requantized_from_int16)
+
+
+def sides_of(value: ir.Value, requests: Collection[tuple[str, str]], directly: bool = True) -> list[Asked]:
+    """The readers of ``value``, then what gives it."""
+    producer = value.producer()
+    sides = [(usage.node, f"input{usage.idx}") for usage in value.uses()]
+    sides += [] if producer is None else [(producer, "output")]
+    return [Asked(value, node, side, requests, directly) for node, side in sides]
+
+
+def _is_moved_to_output(site: Chained) -> bool:
+    """Whether the result, or what movements make of it on either device, is an output of the network."""
+    return any(moved.is_graph_output() for moved in moved_to(site.result, is_passive))
+
+
+def _is_int32_for_cpu(site: Chained) -> bool:
+    readers = float_readers(site.result)
+    stays = site.head is not None and site.head.stays_int32(site.chain[0]) and site.chain[-1].op_type != "Clip"
+    return stays and bool(readers) and not any(map(is_quantised, readers))
+
+
+CPU_ALONE: Table[Chained, str] = Table(
+    "width",
+    [
+        Rule(
+            "width.cpu-alone",
+            "int16 is refused to the result of a convolution that the CPU alone computes with; it stays in int32. One "
+            "that is an output, moved or not, is int16.",
+            Pattern("stays in int32, and is read by CPU nodes alone", _is_int32_for_cpu)
+            & ~Pattern("is moved to an output", _is_moved_to_output),
+            "only CPU nodes read its result, which stays int32",
+            BAYES,
+        ),
+    ],
+)
+"""Requests for results that are refused at once, and why."""
+
+OUTPUTS: Table[ir.Value, str] = Table(
+    "width",
+    [
+        Rule(
+            "width.all-outputs",
+            "set_model_output_int16 asks int16 of what gives an output of the network.",
+            Pattern("is an output of the network", lambda value: value.is_graph_output()),
+            f"set_model_output_{INT16}",
+            BAYES,
+        ),
+    ],
+)
+"""What a request for all outputs asks of each."""
+
+
+def lacking(site: Asked) -> str:
+    """Why int16 is refused on a side."""
+    where = f"The {site.side} of Node(name:{site.node.name}, type:{site.node.op_type})"
+    return f"{where} does not support data type: {INT16}, it will be set back to {INT8}"
+
+
+REQUESTS: Table[Asked, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.for-others-alone",
+            "A Resize or ConvTranspose that is asked for int16 is refused it alone where another node asks it of the "
+            "same tensor: that is requantised.",
+            Pattern[Asked]("requantises the tensor", lambda site: site.requantises)
+            & Pattern(
+                "is asked for int16, as are others",
+                lambda site: site.request in site.requests and len(site.requests) > 1,
+            ),
+            Width.INT8,
+            BAYES,
+        ),
+    ],
+)
+"""Requests that are refused while others for the same tensor stay."""
+
+
+def _ends_here(readers: Sequence[ir.Node]) -> bool:
+    """Whether nothing that follows from ``readers``, which are on the CPU, is quantised."""
+    seen = dict.fromkeys(readers)
+    for node in (pending := list(seen)):
+        following = [reader for value in node.outputs for reader in float_readers(value)]
+        if any(map(is_quantised, following)):
+            return False
+        pending += [reader for reader in following if reader not in seen]
+        seen |= dict.fromkeys(following)
+    return True
+
+
+def is_read_by_floats(chain: Sequence[ir.Node]) -> bool:
+    """Whether the BPU computes ``chain`` and nothing that is quantised reads its results."""
+    given = None not in (rule_for(chain[0]), rule_for(chain[-1]))
+    return given and not any(map(is_quantised, _readers(chain)))
+
+
+def _readers(chain: Sequence[ir.Node]) -> list[ir.Node]:
+    return [reader for value in chain[-1].outputs for reader in float_readers(value)]
+
+
+def _moves(node: ir.Node) -> bool:
+    """Whether ``node`` moves values on the BPU, or chooses among them."""
+    return on_bpu(node) and keeps_scale(node)
+
+
+def _moves_all(node: ir.Node) -> bool:
+    """Whether ``node`` moves all values on the BPU: it does not choose among them, as a maximum does."""
+    rule = rule_for(node)
+    return _moves(node) and rule is not None and rule.moves_sums
+
+
+def _is_moved_from_other(site: Chained) -> bool:
+    """Whether the last node moves what the BPU computes with as well, or what it does not give."""
+    if not keeps_scale(site.chain[-1]):
+        return False
+    source = moved_from(site.result, _moves)
+    producer = source.producer()
+    return producer is None or not on_bpu(producer) or _is_computed_with(source)
+
+
+def _is_computed_with(value: ir.Value) -> bool:
+    """Whether a quantised node reads ``value``, or what it is moved to, that does more than move it."""
+    return is_computed_with(value, _has_operator, lambda node: is_passive(node) or keeps_scale(node))
+
+
+def _has_operator(node: ir.Node) -> bool:
+    return is_quantised(node) and rule_for(node) is not None
+
+
+def _is_moved_sum(site: Chained) -> bool:
+    head = site.heads.get(moved_from(site.result, _moves_all))
+    before = None if head is None else rule_for(head)
+    return is_exact_sum(site.result) or (before is not None and before.int32_output)
+
+
+def is_table(node: ir.Node) -> bool:
+    """Whether a table computes ``node``: its result is int16 only where its input is."""
+    rule = rule_for(node)
+    return rule is not None and rule.wide_results_of_wide_inputs
+
+
+def _gives_int16(site: Chained) -> bool:
+    rule = rule_for(site.chain[-1])
+    return rule is not None and rule.int16_outputs
+
+
+TAILS: Table[Chained, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.outputs-int8",
+            "set_model_output_int8 leaves no result in int16.",
+            Pattern("is asked for int8 as all outputs are", lambda site: site.output_type == INT8),
+            Width.LEFT,
+            BAYES,
+            over=("width.table-within",),
+        ),
+        Rule(
+            "width.table-within",
+            "The result of a table is int16 only at the end: not where the BPU computes behind the CPU again.",
+            Pattern[Chained]("is given by a table", lambda site: is_table(site.chain[-1]))
+            & Pattern("is followed by what is quantised", lambda site: not _ends_here(_readers(site.chain))),
+            Width.LEFT,
+            BAYES,
+            over=("width.moved-from-other",),
+        ),
+        Rule(
+            "width.moved-from-other",
+            "What is moved to the end from a tensor that the BPU computes with as well, or does not give, has the type "
+            "of that.",
+            Pattern("is moved from what the BPU computes with too, or does not give", _is_moved_from_other),
+            Width.LEFT,
+            BAYES,
+            over=("width.clip",),
+        ),
+        Rule(
+            "width.clip",
+            "A Clip at the end is int16, and so is what Clips that share a constant limit with it give.",
+            Pattern("ends in a Clip", lambda site: site.chain[-1].op_type == "Clip"),
+            Width.ALIKE,
+            BAYES,
+            over=("width.accumulator",),
+        ),
+        Rule(
+            "width.accumulator",
+            "The result of a convolution or product at the end is no int16: it can stay in int32.",
+            Pattern("is computed in int32", lambda site: site.head is not None and site.head.int32_output),
+            Width.LEFT,
+            BAYES,
+            over=("width.moved-accumulator",),
+        ),
+        Rule(
+            "width.moved-accumulator",
+            "What is only moved at the end from a convolution or an int32 sum is no int16, unless int16 is asked of "
+            "all outputs.",
+            Pattern[Chained]("is an int32 sum, or only moved from a convolution", _is_moved_sum)
+            & ~Pattern("is asked for int16 as all outputs are", lambda site: site.output_type == INT16),
+            Width.LEFT,
+            BAYES,
+            over=("width.result",),
+        ),
+        Rule(
+            "width.result",
+            "A result of the BPU that only the CPU reads is int16.",
+            Pattern("is given by an operator that has int16", _gives_int16),
+            Width.INT16,
+            BAYES,
+        ),
+    ],
+)
+"""Results that nothing quantised reads (operators.csv: Sigmoid, Mul and Div of two and three dimensions; one part of
+the uneven Split there is an output; the Gather of one channel, but not ReduceMax)."""
+
+
+@dataclass(frozen=True)
+class TableNode:
+    """An element-wise function that a table computes.
+
+    Attributes:
+        result: whether its result is int16, or shall be.
+        given: whether what it reads is.
+    """
+
+    result: bool
+    given: bool
+
+
+TABLE_INPUTS: Table[TableNode, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.table-input",
+            "A table whose result is int16 reads int16. One that reads int16 may give int8.",
+            Pattern("is read by a table whose result is int16", lambda site: site.result),
+            Width.INT16,
+            BAYES,
+        ),
+    ],
+)
+"""What tables read: with an int16 input that a convolution was asked for, 19 tables of ``yolov8_nhwc``,
+``mobilenet_v3`` and ``activations_a`` have an int8 result."""
+
+TABLE_RESULTS: Table[TableNode, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.table-result",
+            "The result of a table that reads int8 is int8, and so is what must have its type.",
+            Pattern("is the int16 result of a table that reads int8", lambda site: site.result and not site.given),
+            Width.INT8,
+            BAYES,
+        ),
+    ],
+)
+"""What is taken back once the types of what tables read are known."""
+
+SIDES: Table[Asked, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.requantised-result",
+            "What a Resize or ConvTranspose gives is requantised to int16 where others ask for it.",
+            Pattern[Asked]("is given by what requantises it", lambda site: site.gives and site.requantises)
+            & ~Pattern(
+                "is asked for int16 by it", lambda site: str(site.node.name) in {name for name, _ in site.requests}
+            ),
+            Width.INT16,
+            BAYES,
+            over=("width.no-int16",),
+        ),
+        Rule(
+            "width.requantised-operand",
+            "A Resize reads the requantised form of what is int16 because of a tensor that must have the same type.",
+            Pattern[Asked]("is read by what requantises it", lambda site: not site.gives and site.requantises)
+            & ~Pattern("is asked for int16 itself", lambda site: site.directly),
+            Width.INT16,
+            BAYES,
+            over=("width.no-int16",),
+        ),
+        Rule(
+            "width.no-int16",
+            "Where an operator of the BPU that gives or reads a tensor has no int16, that and all that must have its "
+            "type are int8, whoever asks for more.",
+            Pattern[Asked]("is given or read by an operator without int16", lambda site: site.lacks_int16)
+            & Pattern("is so on the BPU", lambda site: on_bpu(site.node)),
+            Width.INT8,
+            BAYES,
+        ),
+    ],
+)
+"""What stands against int16 on a side of a tensor."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tensors that must have one type.
+
+    Attributes:
+        asked: whether int16 is asked of one.
+        asked_int8: whether int8 is.
+        ends: whether one is an int16 result at the end.
+    """
+
+    asked: bool
+    asked_int8: bool
+    ends: bool
+
+
+GROUPS: Table[Group, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.asked",
+            "Tensors that must have one type are int16 where it is asked of one of them.",
+            Pattern("is asked for int16, or tied to one that is", lambda group: group.asked),
+            Width.INT16,
+            BAYES,
+            over=("width.end-in-int8",),
+        ),
+        Rule(
+            "width.end-in-int8",
+            "A result at the end that would be int16 is int8 where that is asked of it.",
+            Pattern("is asked for int8, or tied to one that is", lambda group: group.asked_int8),
+            Width.LEFT,
+            over=("width.tied-end",),
+        ),
+        Rule(
+            "width.tied-end",
+            "What must have the type of an int16 result at the end is int16.",
+            Pattern("is an int16 result at the end, or tied to one", lambda group: group.ends),
+            Width.INT16,
+            BAYES,
+        ),
+    ],
+)
+"""The type of a group, unless something stands against it."""
+
+
+def refused_int8(value: ir.Value) -> str:
+    """Why int8 is refused to ``value``."""
+    return f"tensor {value.name} is int16 because of its other neighbours"
+
+
+@dataclass(frozen=True)
+class AskedInt8:
+    """A tensor of which int8 is asked.
+
+    Attributes:
+        value: the tensor.
+        is_int16: whether it is int16.
+    """
+
+    value: ir.Value
+    is_int16: bool
+
+
+NARROW: Table[AskedInt8, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.int16-over-int8",
+            "int8 is refused where another node makes the tensor int16.",
+            Pattern("is int16 because of other nodes", lambda site: site.is_int16),
+            Width.INT16,
+            BAYES,
+            over=("width.asked-int8",),
+        ),
+        Rule(
+            "width.asked-int8",
+            "A tensor of which int8 is asked is int8, also where it would stay in int32.",
+            Pattern("is asked for int8", lambda site: True),
+            Width.INT8,
+        ),
+    ],
+)
+"""What is asked for int8."""
+
+Tied = Callable[[ir.Node], Iterable[ir.Value]]
+"""Tensors that a node gives one type."""
+
+
+def members_of(node: ir.Node) -> list[ir.Value]:
+    """What ``node`` reads and gives has one type."""
+    rule = rule_for(node)
+    activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
+    positions = () if rule is None else rule.index_outputs
+    results = [value for index, value in enumerate(node.outputs) if index not in positions]
+    return [value for value in (*activations, *results) if value is not None]
+
+
+def clipped_alike(clip: ir.Node) -> list[ir.Value]:
+    """What Clips of one constant limit give has one type."""
+    alike = {usage.node: None for limit in clip.inputs[1:] if limit is not None for usage in limit.uses()}
+    return [node.outputs[0] for node in (clip, *alike) if node.op_type == clip.op_type]
+
+
+def _cannot_rescale(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    return rule is not None and rule.tie(node) is not Tie.NONE and not rule.requantized_from_int16
+
+
+ON_BPU = Pattern[ir.Node]("runs on the BPU", on_bpu)
+TIES: Table[ir.Node, Tied] = Table(
+    "width",
+    [
+        Rule(
+            "width.one-type",
+            "What an operator that cannot rescale reads and gives has one type; a Resize requantises.",
+            ON_BPU & Pattern("cannot rescale, nor requantise", _cannot_rescale),
+            members_of,
+            over=("width.clips-alike",),
+        ),
+        Rule(
+            "width.clips-alike",
+            "What Clips that share a constant limit give has one type.",
+            ON_BPU & Pattern("is a Clip", lambda node: node.op_type == "Clip"),
+            clipped_alike,
+        ),
+    ],
+)
+"""Which tensors must have one type. Clips: measured on ``convr6``, whose last Clip makes the maps between the
+convolutions int16 too; without a Clip at the end (``irb``, golden ``relu6``) they are int8."""
+
+
+@dataclass(frozen=True)
+class WidthRules:
+    """The tables, in the order in which they decide."""
+
+    of_heads: Table[Chained, Told] = OF_HEADS
+    of_sums: Table[Chained, Told] = OF_SUMS
+    cpu_alone: Table[Chained, str] = CPU_ALONE
+    outputs: Table[ir.Value, str] = OUTPUTS
+    requests: Table[Asked, Width] = REQUESTS
+    tails: Table[Chained, Width] = TAILS
+    ties: Table[ir.Node, Tied] = TIES
+    table_inputs: Table[TableNode, Width] = TABLE_INPUTS
+    groups: Table[Group, Width] = GROUPS
+    sides: Table[Asked, Width] = SIDES
+    table_results: Table[TableNode, Width] = TABLE_RESULTS
+    narrow: Table[AskedInt8, Width] = NARROW
+    sums: Table[Chained, str] = SUMS
+
+    @property
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """The tables alone."""
+        return tuple(getattr(self, each.name) for each in fields(self))
+
+    def without(self, *ids: str) -> WidthRules:
+        """The tables that lack some rules."""
+        return WidthRules(*(table.without(*ids) for table in self.tables))
