@@ -237,6 +237,10 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
             elif table == "calibrated" and theirs is not None:
                 found = [value.name for value in node.outputs if value.name in tensors]
                 yield RuleVerdict(rule, tensor or name, tensor in tensors if tensor else not found)
+            elif table == "width" and theirs is not None:
+                names = [tensor] if tensor else [str(value.name) for value in node.outputs]
+                qtype = attribute(node, "qtype") if tensor else None
+                yield RuleVerdict(rule, tensor or name, all(tensors.get(each) == qtype for each in names))
         source = scale_source(node) if is_calibration(node) else None
         agrees = None if source is None else _same_scale(tensor, source, answer)
         if source is not None and agrees is not None:

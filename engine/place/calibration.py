@@ -26,7 +26,7 @@ from engine.ir import (
 )
 from engine.ops.core.base import FloatRule
 from engine.ops.registry import rule_for
-from engine.place.options import INT8, INT16
+from engine.place.options import INT8
 from engine.place.scales import mark_scales
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
@@ -56,7 +56,7 @@ def insert_calibration(
         asked: names of the tensors of which int16 is asked.
         book: the rules.
     """
-    rules = _Rules(book, march.family, {})
+    rules = _Rules(book, march.family, {}, {})
     inserted: dict[ir.Value, ir.Value] = {}
     for chain in _separated(chains(model, march), types, rules):
         rule = rule_for(chain[0])
@@ -77,6 +77,9 @@ def insert_calibration(
         producer = value.producer()
         if producer is not None and value not in inserted:
             note(producer, left_out)
+    for value, apart in rules.apart.items():
+        for calibration in _calibrations(value):
+            note(calibration, apart)
     for chain in chains(model, march):
         _calibrate_result(model, Result(chain, march, types, output_type), rules)
     _leave_out(model, book.before_scales, rules.family)
@@ -85,11 +88,12 @@ def insert_calibration(
 
 
 class _Rules(NamedTuple):
-    """The rules, the chips that they are for, and which of them left out the calibration of a tensor."""
+    """The rules, the chips that they are for, and which of them left a calibration out, or cut a sum off behind it."""
 
     book: Book
     family: ChipFamily
     left_out: dict[ir.Value, str]
+    apart: dict[ir.Value, str]
 
 
 def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: ChipFamily) -> None:
@@ -115,7 +119,7 @@ def _separated(found: Sequence[list[ir.Node]], types: Mapping[ir.Value, str], ru
         for index in range(1, len(chain)):
             rule = rules.book.widths.sums.decide(Chained(chain, index, types), rules.family)
             if rule is not None:
-                note(chain[index], rule.id)
+                rules.apart[chain[index - 1].outputs[0]] = rule.id
                 cut = index
                 break
         result += [chain[:cut], *([node] for node in chain[cut:])]
@@ -246,8 +250,7 @@ def _calibrate_result(model: ir.Model, site: Result, rules: _Rules) -> None:
     if rule.then is Calibrate.NO:
         note(site.chain[-1], rule.id)
         return
-    qtype = site.requested or (INT16 if rule.then is Calibrate.WIDE else INT8)
-    _insert_behind(model, site.value, _of_activation(qtype), rule.id)
+    _insert_behind(model, site.value, _of_activation(site.requested or INT8), rule.id)
 
 
 def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes, rule: str) -> None:

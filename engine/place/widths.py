@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -10,7 +10,8 @@ import onnx_ir as ir
 from engine.chips import Chip
 from engine.errors import ConfigError
 from engine.facts.chains import chains, joins
-from engine.facts.devices import on_bpu
+from engine.facts.devices import is_quantised, on_bpu
+from engine.graph import float_readers
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
@@ -126,39 +127,42 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     decided = {value: dict(each) for value, each in before.items()}
     requests = {value: dict(askers) for value, askers in wanted.items()}
     refusals = dict.fromkeys(_refused_alone(network, requests, decided))
-    _ask_outputs(network, requests, decided)
+    narrow = _requests(network, INT8, decided)
+    groups, ties = _tied_groups(network)
+    asked_int8 = {value for group in groups if not narrow.keys().isdisjoint(group) for value in group}
+    ends, other_ends = _ends(network, asked_int8)
+    _ask_outputs(network, requests, other_ends.keys())
     refusals |= dict.fromkeys(_refused_for_others(network, requests, decided))
     direct = frozenset(requests)
-    narrow = _requests(network, INT8, decided)
-    ends, other_ends = _ends(network)
-    groups = _tied_groups(network)
-    tables = [node for node in network.model.graph if is_table(node) and on_bpu(node)]
-    _let_tables_read_int16(network, tables, groups, requests, ends)
+    _let_tables_read_int16(network, groups, requests, ends, asked_int8)
     types: dict[ir.Value, str] = {}
     for group in groups:
         asked = [request for value in group for request in requests.get(value, ())]
         at_end = [ends[value] for value in group if value in ends]
-        rule = rules.groups.decide(Group(bool(asked), not narrow.keys().isdisjoint(group), bool(at_end)), family)
+        rule = rules.groups.decide(Group(bool(asked), bool(at_end)), family)
         if rule is None:
             continue
-        because = [rule.id] if asked or rule.then is Width.LEFT else [*at_end, rule.id]
-        sides = (side for value in group for side in sides_of(value, asked, value in direct))
-        found = ((side, rules.sides.decide(side, family)) for side in sides if rule.then is Width.INT16)
-        against = next(((side, other) for side, other in found if other is not None and other.then is Width.INT8), None)
-        if against is not None:
-            because.append(against[1].id)
-            refusals |= dict.fromkeys(Refusal(*request, lacking(against[0])) for request in sorted(set(asked)))
-        elif rule.then is Width.INT16:
-            types.update(dict.fromkeys(group, INT16))
+        because = [rule.id] if asked else [*at_end, rule.id]
+        because += dict.fromkeys(ties[value] for value in group if value in ties and len(group) > 1)
+        width = INT16
+        for side in (side for value in group for side in sides_of(value, asked, value in direct)):
+            found = rules.sides.decide(side, family)
+            if found is not None and found.then is Width.INT16:
+                _note(decided, side.value, found.id)
+            elif found is not None:
+                width = INT8
+                because.append(found.id)
+                refusals |= dict.fromkeys(Refusal(*request, lacking(side)) for request in sorted(set(asked)))
+                break
+        types |= dict.fromkeys(group if width == INT16 else (), INT16)
         for value in group:
             _note(decided, value, *because)
-    _take_back_results(network, tables, groups, types, decided)
     for value, names in narrow.items():
-        rule = rules.narrow.decide(AskedInt8(value, types.get(value) == INT16), family)
-        if rule is None:
+        answer = rules.narrow.decide(AskedInt8(value, types.get(value) == INT16), family)
+        if answer is None:
             continue
-        _note(decided, value, rule.id)
-        if rule.then is Width.INT8:
+        _note(decided, value, answer.id)
+        if answer.then is Width.INT8:
             types[value] = INT8
         else:
             refusals |= dict.fromkeys(Refusal(*request, refused_int8(value)) for request in names)
@@ -182,13 +186,12 @@ def _refused_alone(network: _Network, requests: Requests, decided: Decided) -> l
     return found
 
 
-def _ask_outputs(network: _Network, requests: Requests, decided: Decided) -> None:
-    """Ask for int16 of all outputs, where the configuration does."""
+def _ask_outputs(network: _Network, requests: Requests, left: Set[ir.Value]) -> None:
+    """Let outputs that the rules make int16 be asked for, where all are, so that it is told where one has no int16."""
     for value in network.model.graph.outputs if network.options.output_type == INT16 else ():
-        producer, rule = value.producer(), network.book.widths.outputs.decide(value, network.march.family)
-        if producer is not None and rule is not None:
-            requests.setdefault(value, {})[str(producer.name), rule.then] = None
-            _note(decided, value, rule.id)
+        producer = value.producer()
+        if producer is not None and value not in left and not any(map(is_quantised, float_readers(value))):
+            requests.setdefault(value, {})[str(producer.name), f"set_model_output_{INT16}"] = None
 
 
 def _refused_for_others(network: _Network, requests: Requests, decided: Decided) -> list[Refusal]:
@@ -204,13 +207,13 @@ def _refused_for_others(network: _Network, requests: Requests, decided: Decided)
     return found
 
 
-def _ends(network: _Network) -> tuple[dict[ir.Value, str], dict[ir.Value, str]]:
+def _ends(network: _Network, asked_int8: Set[ir.Value]) -> tuple[dict[ir.Value, str], dict[ir.Value, str]]:
     """Results that nothing quantised reads and that are int16, and those that are not, with the rule that says so."""
     heads = {value: chain[0] for chain in network.chains for value in chain[-1].outputs}
     wide: dict[ir.Value, str] = {}
     left: dict[ir.Value, str] = {}
     for chain in filter(is_read_by_floats, network.chains):
-        site = Chained(chain, output_type=network.options.output_type, heads=heads)
+        site = Chained(chain, output_type=network.options.output_type, heads=heads, asked_int8=asked_int8)
         rule = network.book.widths.tails.decide(site, network.march.family)
         if rule is not None and rule.then is Width.LEFT:
             left[site.result] = rule.id
@@ -222,52 +225,43 @@ def _ends(network: _Network) -> tuple[dict[ir.Value, str], dict[ir.Value, str]]:
 _Groups = Sequence[Sequence[ir.Value]]
 
 
-def _tied_groups(network: _Network) -> _Groups:
-    """Activation tensors that must have one type, as groups in graph order; one that is free is a group of its own."""
+def _tied_groups(network: _Network) -> tuple[_Groups, dict[ir.Value, str]]:
+    """Activation tensors that must have one type, as groups in graph order, and the rule that ties each to others.
+
+    One that is free is a group of its own.
+    """
     group_of: dict[ir.Value, set[ir.Value]] = {}
+    ties: dict[ir.Value, str] = {}
     for node in network.model.graph:
         for value in members_of(node):
             group_of.setdefault(value, {value})
         rule = network.book.widths.ties.decide(node, network.march.family)
         if rule is not None:
-            merged = set().union(*(group_of.setdefault(value, {value}) for value in rule.then(node)))
+            tied = list(rule.then(node))
+            ties |= dict.fromkeys(tied, rule.id)
+            merged = set().union(*(group_of.setdefault(value, {value}) for value in tied))
             group_of.update(dict.fromkeys(merged, merged))
     ordered: dict[int, list[ir.Value]] = {}
     for value, group in group_of.items():
         ordered.setdefault(id(group), []).append(value)
-    return list(ordered.values())
+    return list(ordered.values()), ties
 
 
 def _let_tables_read_int16(
-    network: _Network, tables: Sequence[ir.Node], groups: _Groups, requests: Requests, ends: dict[ir.Value, str]
+    network: _Network, groups: _Groups, requests: Requests, ends: dict[ir.Value, str], asked_int8: Set[ir.Value]
 ) -> None:
     """Ask for int16 where a table reads whose result is asked for in it, or is one at the end."""
     group_of = {value: group for group in groups for value in group}
+    tables = [node for node in network.model.graph if is_table(node) and on_bpu(node)]
     known = -1
     while known != (known := sum(map(len, requests.values())) + len(ends)):
         for node in tables:
             source, group = node.inputs[0], group_of[node.outputs[0]]
             asked = [request for value in group for request in requests.get(value, ())]
-            site = TableNode(bool(asked) or not ends.keys().isdisjoint(group), source in requests or source in ends)
+            site = TableNode(bool(asked) or not ends.keys().isdisjoint(group), source in asked_int8)
             rule = network.book.widths.table_inputs.decide(site, network.march.family)
             if source is not None and rule is not None:
                 if asked:
                     requests.setdefault(source, {}).update(dict.fromkeys(asked))
                 else:
                     ends.setdefault(source, rule.id)
-
-
-def _take_back_results(
-    network: _Network, tables: Sequence[ir.Node], groups: _Groups, types: dict[ir.Value, str], decided: Decided
-) -> None:
-    """Leave results of tables, and what is tied to them, in int8 where their input is."""
-    group_of = {value: group for group in groups for value in group}
-    known = -1
-    while known != (known := len(types)):
-        for node in tables:
-            source, result = node.inputs[0], node.outputs[0]
-            site = TableNode(types.get(result) == INT16, source is None or types.get(source) == INT16)
-            rule = network.book.widths.table_results.decide(site, network.march.family)
-            for value in group_of[result] if rule is not None else ():
-                types.pop(value, None)
-                _note(decided, value, rule.id)

@@ -113,6 +113,6 @@ def decision_of(rule: Rule[Any, Any]) -> str:
     if isinstance(then, device.Place):
         return f"runs on {then.on.value}" if then.on is not device.On.UNCHANGED else "stays where it is"
     if isinstance(then, calibrated.Calibrate | width.Width):
-        return then.value
+        return str(then.value)
     demand = getattr(then, "__doc__", None) if callable(then) else None
     return demand.strip().removesuffix(".") if demand else str(then)

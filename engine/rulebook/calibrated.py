@@ -29,7 +29,6 @@ class Calibrate(Enum):
     """Whether a tensor is calibrated."""
 
     YES = "is calibrated"
-    WIDE = "is calibrated, in int16"
     NO = "is not calibrated"
     ALREADY = "needs nothing more"
 
@@ -193,15 +192,7 @@ RESULTS: Table[Result, Calibrate] = Table(
             "A result of which a type is asked is calibrated.",
             Pattern("has a type that is asked for", lambda site: site.requested is not None),
             Calibrate.YES,
-            over=("calibrated.clipped-wide", "calibrated.accumulator-without-relu"),
-        ),
-        Rule(
-            "calibrated.clipped-wide",
-            "A Clip at the end is an int16 table where the BPU has int16, also where what it reads is int8.",
-            Pattern("ends in a Clip", lambda site: site.chain[-1].op_type == "Clip"),
-            Calibrate.WIDE,
-            BAYES,
-            over=("calibrated.sum-at-end", "calibrated.accumulator", "calibrated.moved"),
+            over=("calibrated.sum-at-end",),
         ),
         Rule(
             "calibrated.sum-at-end",

@@ -42,6 +42,7 @@ class Chained:
         types: of the tensors that are not int8 by default.
         output_type: what is asked of all outputs of the network.
         heads: the first node of the chain that gives a tensor.
+        asked_int8: tensors of which int8 is asked, and those that must have their type.
     """
 
     chain: Sequence[ir.Node]
@@ -49,6 +50,7 @@ class Chained:
     types: Mapping[ir.Value, str] = field(default_factory=dict)
     output_type: str | None = None
     heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
+    asked_int8: Collection[ir.Value] = ()
 
     @property
     def node(self) -> ir.Node:
@@ -116,7 +118,7 @@ OF_SUMS: Table[Chained, Told] = Table(
     [
         Rule(
             "width.inside-sum",
-            "int16 that is asked of a convolution before its sum is asked of the sum, if the convolution reads int8.",
+            "What is asked of a convolution in front of its sum is asked of the sum, if the convolution reads int8.",
             ~HEAD_READS_INT16,
             _of_result,
             BAYES,
@@ -208,7 +210,7 @@ CPU_ALONE: Table[Chained, str] = Table(
     [
         Rule(
             "width.cpu-alone",
-            "int16 is refused to the result of a convolution that the CPU alone computes with; it stays in int32. One "
+            "The result of a convolution that the CPU alone computes with stays in int32, whatever is asked of it; one "
             "that is an output, moved or not, is int16.",
             Pattern("stays in int32, and is read by CPU nodes alone", _is_int32_for_cpu)
             & ~Pattern("is moved to an output", _is_moved_to_output),
@@ -218,20 +220,6 @@ CPU_ALONE: Table[Chained, str] = Table(
     ],
 )
 """Requests for results that are refused at once, and why."""
-
-OUTPUTS: Table[ir.Value, str] = Table(
-    "width",
-    [
-        Rule(
-            "width.all-outputs",
-            "set_model_output_int16 asks int16 of what gives an output of the network.",
-            Pattern("is an output of the network", lambda value: value.is_graph_output()),
-            f"set_model_output_{INT16}",
-            BAYES,
-        ),
-    ],
-)
-"""What a request for all outputs asks of each."""
 
 
 def lacking(site: Asked) -> str:
@@ -317,8 +305,12 @@ def _is_moved_sum(site: Chained) -> bool:
     return is_exact_sum(site.result) or (before is not None and before.int32_output)
 
 
+def _is_asked_int8(site: Chained) -> bool:
+    return any(value in site.asked_int8 for node in site.chain for value in (*node.inputs, *node.outputs))
+
+
 def is_table(node: ir.Node) -> bool:
-    """Whether a table computes ``node``: its result is int16 only where its input is."""
+    """Whether a table computes ``node``: it reads int16 where its result is int16."""
     rule = rule_for(node)
     return rule is not None and rule.wide_results_of_wide_inputs
 
@@ -328,13 +320,23 @@ def _gives_int16(site: Chained) -> bool:
     return rule is not None and rule.int16_outputs
 
 
+OUTPUTS_IN_INT16 = Pattern[Chained]("is asked for int16 as all outputs are", lambda site: site.output_type == INT16)
+
 TAILS: Table[Chained, Width] = Table(
     "width",
     [
         Rule(
             "width.outputs-int8",
-            "set_model_output_int8 leaves no result in int16.",
+            "The option set_model_output_int8 leaves no result in int16.",
             Pattern("is asked for int8 as all outputs are", lambda site: site.output_type == INT8),
+            Width.LEFT,
+            BAYES,
+            over=("width.end-in-int8",),
+        ),
+        Rule(
+            "width.end-in-int8",
+            "A result at the end that would be int16 is int8 where int8 is asked of it, or of what it is computed of.",
+            Pattern("is asked for int8, or computed of what is", _is_asked_int8),
             Width.LEFT,
             BAYES,
             over=("width.table-within",),
@@ -367,8 +369,10 @@ TAILS: Table[Chained, Width] = Table(
         ),
         Rule(
             "width.accumulator",
-            "The result of a convolution or product at the end is no int16: it can stay in int32.",
-            Pattern("is computed in int32", lambda site: site.head is not None and site.head.int32_output),
+            "The result of a convolution or product at the end is no int16, as it can stay in int32, unless int16 is "
+            "asked of all outputs and nothing that follows is quantised.",
+            Pattern[Chained]("is computed in int32", lambda site: site.head is not None and site.head.int32_output)
+            & ~(OUTPUTS_IN_INT16 & Pattern("ends there", lambda site: _ends_here(_readers(site.chain)))),
             Width.LEFT,
             BAYES,
             over=("width.moved-accumulator",),
@@ -377,8 +381,7 @@ TAILS: Table[Chained, Width] = Table(
             "width.moved-accumulator",
             "What is only moved at the end from a convolution or an int32 sum is no int16, unless int16 is asked of "
             "all outputs.",
-            Pattern[Chained]("is an int32 sum, or only moved from a convolution", _is_moved_sum)
-            & ~Pattern("is asked for int16 as all outputs are", lambda site: site.output_type == INT16),
+            Pattern[Chained]("is an int32 sum, or only moved from a convolution", _is_moved_sum) & ~OUTPUTS_IN_INT16,
             Width.LEFT,
             BAYES,
             over=("width.result",),
@@ -401,12 +404,12 @@ class TableNode:
     """An element-wise function that a table computes.
 
     Attributes:
-        result: whether its result is int16, or shall be.
-        given: whether what it reads is.
+        is_wide: whether its result shall be int16.
+        reads_int8: whether int8 is asked of what it reads.
     """
 
-    result: bool
-    given: bool
+    is_wide: bool
+    reads_int8: bool
 
 
 TABLE_INPUTS: Table[TableNode, Width] = Table(
@@ -414,29 +417,17 @@ TABLE_INPUTS: Table[TableNode, Width] = Table(
     [
         Rule(
             "width.table-input",
-            "A table whose result is int16 reads int16. One that reads int16 may give int8.",
-            Pattern("is read by a table whose result is int16", lambda site: site.result),
+            "What a table whose result is int16 reads is int16. Where it cannot be, or int8 is asked of it, the table "
+            "reads its requantised form.",
+            Pattern[TableNode]("is read by a table whose result is int16", lambda site: site.is_wide)
+            & ~Pattern("is asked for int8", lambda site: site.reads_int8),
             Width.INT16,
             BAYES,
         ),
     ],
 )
-"""What tables read: with an int16 input that a convolution was asked for, 19 tables of ``yolov8_nhwc``,
-``mobilenet_v3`` and ``activations_a`` have an int8 result."""
-
-TABLE_RESULTS: Table[TableNode, Width] = Table(
-    "width",
-    [
-        Rule(
-            "width.table-result",
-            "The result of a table that reads int8 is int8, and so is what must have its type.",
-            Pattern("is the int16 result of a table that reads int8", lambda site: site.result and not site.given),
-            Width.INT8,
-            BAYES,
-        ),
-    ],
-)
-"""What is taken back once the types of what tables read are known."""
+"""What tables read. Not the other way round: with an int16 input that a convolution was asked for, 19 tables of
+``yolov8_nhwc``, ``mobilenet_v3`` and ``activations_a`` have an int8 result."""
 
 SIDES: Table[Asked, Width] = Table(
     "width",
@@ -445,7 +436,7 @@ SIDES: Table[Asked, Width] = Table(
             "width.requantised-result",
             "What a Resize or ConvTranspose gives is requantised to int16 where others ask for it.",
             Pattern[Asked]("is given by what requantises it", lambda site: site.gives and site.requantises)
-            & ~Pattern(
+            & ~Pattern[Asked](
                 "is asked for int16 by it", lambda site: str(site.node.name) in {name for name, _ in site.requests}
             ),
             Width.INT16,
@@ -481,12 +472,10 @@ class Group:
 
     Attributes:
         asked: whether int16 is asked of one.
-        asked_int8: whether int8 is.
         ends: whether one is an int16 result at the end.
     """
 
     asked: bool
-    asked_int8: bool
     ends: bool
 
 
@@ -499,13 +488,6 @@ GROUPS: Table[Group, Width] = Table(
             Pattern("is asked for int16, or tied to one that is", lambda group: group.asked),
             Width.INT16,
             BAYES,
-            over=("width.end-in-int8",),
-        ),
-        Rule(
-            "width.end-in-int8",
-            "A result at the end that would be int16 is int8 where that is asked of it.",
-            Pattern("is asked for int8, or tied to one that is", lambda group: group.asked_int8),
-            Width.LEFT,
             over=("width.tied-end",),
         ),
         Rule(
@@ -543,7 +525,7 @@ NARROW: Table[AskedInt8, Width] = Table(
     [
         Rule(
             "width.int16-over-int8",
-            "int8 is refused where another node makes the tensor int16.",
+            "A tensor that another node makes int16 stays so, though int8 is asked of it.",
             Pattern("is int16 because of other nodes", lambda site: site.is_int16),
             Width.INT16,
             BAYES,
@@ -613,14 +595,12 @@ class WidthRules:
     of_heads: Table[Chained, Told] = OF_HEADS
     of_sums: Table[Chained, Told] = OF_SUMS
     cpu_alone: Table[Chained, str] = CPU_ALONE
-    outputs: Table[ir.Value, str] = OUTPUTS
     requests: Table[Asked, Width] = REQUESTS
     tails: Table[Chained, Width] = TAILS
     ties: Table[ir.Node, Tied] = TIES
     table_inputs: Table[TableNode, Width] = TABLE_INPUTS
     groups: Table[Group, Width] = GROUPS
     sides: Table[Asked, Width] = SIDES
-    table_results: Table[TableNode, Width] = TABLE_RESULTS
     narrow: Table[AskedInt8, Width] = NARROW
     sums: Table[Chained, str] = SUMS
 

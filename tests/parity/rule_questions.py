@@ -311,7 +311,96 @@ def _tables_for_cpu() -> SmallNetwork:
     return net
 
 
+def _behind(op_type: str, *then: str, **attributes: Any) -> Callable[[], SmallNetwork]:
+    """A convolution, an operator, other operators without attributes, and a convolution."""
+
+    def build() -> SmallNetwork:
+        net, x = _started()
+        x = net.conv(x, 8, 8)
+        x = net.enlarge(x, 1, 8, 16, 16) if op_type == "Resize" else net.op(op_type, x, **attributes)
+        for other in then:
+            x = net.op(other, x)
+        net.output(net.conv(x, 8, 8))
+        return net
+
+    return build
+
+
+def _residual() -> SmallNetwork:
+    """A residual block, and a convolution behind it."""
+    net, x = _started()
+    net.output(net.conv(net.op("Relu", net.op("Add", net.conv(x, 8, 8), x)), 8, 8))
+    return net
+
+
+def _pool_beside_enlarged() -> SmallNetwork:
+    """A map that a Resize and a MaxPool read, before convolutions."""
+    net, x = _started()
+    x = net.conv(x, 8, 8)
+    net.output(net.conv(net.enlarge(x, 1, 8, 16, 16), 8, 8))
+    net.output(net.conv(net.op("MaxPool", x, kernel_shape=[2, 2]), 8, 8))
+    return net
+
+
+def _enlarged_joined() -> SmallNetwork:
+    """A map in another size, joined with one of that size."""
+    net = SmallNetwork("asked", (1, 8, 16, 16), 7)
+    x = net.op("Relu", net.conv("x", 8, 8, 3))
+    small = net.op("Relu", net.conv(x, 8, 8, 3, strides=[2, 2]))
+    net.output(net.conv(net.op("Concat", net.enlarge(small, 1, 8, 16, 16), x, axis=1), 16, 8))
+    return net
+
+
+def _softmax_at_end() -> SmallNetwork:
+    """A Softmax of a convolution at the end."""
+    net, x = _started()
+    net.output(net.op("Softmax", net.conv(x, 8, 8), axis=3))
+    return net
+
+
+def _output_between() -> SmallNetwork:
+    """A convolution that is an output, and that another reads."""
+    net, x = _started()
+    middle = net.conv(x, 8, 8)
+    net.output(middle, net.conv(middle, 8, 8))
+    return net
+
+
+def _clip_for_softmax() -> SmallNetwork:
+    """Clips that only the CPU reads, in front of convolutions: one with a convolution, one alone."""
+    net, x = _started()
+    for low in (0.0, 0.25):
+        clipped = net.op("Clip", net.conv(x, 8, 8), net.constant(low), net.constant(0.75))
+        net.output(net.conv(net.op("Softmax", clipped, axis=3), 8, 8))
+    return net
+
+
+def _parts_at_end() -> SmallNetwork:
+    """Two parts of what a Sigmoid gives: one is an output, a convolution reads the other."""
+    net, x = _started()
+    gate = net.op("Sigmoid", net.conv(x, 8, 8))
+    first, second = (net.op("Slice", gate, net.ints(at), net.ints(at + 4), net.ints(1)) for at in (0, 4))
+    net.output(first, net.conv(second, 4, 8))
+    return net
+
+
+def _clips(at_end: bool, low: float = 0.25) -> Callable[[], SmallNetwork]:
+    """Clips of the same two limits behind convolutions, the last at the end or not; one with them if ``low`` is 0."""
+
+    def build() -> SmallNetwork:
+        net, x = _started()
+        limits = (net.constant(low), net.constant(0.75))
+        x = net.op("Clip", net.conv(x, 8, 8), *limits)
+        x = net.op("Clip", net.conv(x, 8, 8), *limits)
+        net.output(x if at_end else net.conv(x, 8, 8))
+        return net
+
+    return build
+
+
 _SMALLER = {"kernel_shape": [2, 2], "strides": [2, 2]}
+_INPUT, _OUTPUT = {"ON": "BPU", "InputType": "int16"}, {"ON": "BPU", "OutputType": "int16"}
+_INPUT_8, _OUTPUT_8 = {"ON": "BPU", "InputType": "int8"}, {"ON": "BPU", "OutputType": "int8"}
 _WIDE = {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}
 
 QUESTIONS: Mapping[str, RuleQuestion] = {
@@ -350,6 +439,47 @@ QUESTIONS: Mapping[str, RuleQuestion] = {
     "tables_for_cpu": RuleQuestion(_tables_for_cpu),
     "gates": RuleQuestion(_gates),
     "gates_bernoulli2": RuleQuestion(_gates, "bernoulli2", changes=_calibration(calibration_type="kl")),
+    "int16_convolution": RuleQuestion(_behind("Relu"), changes=_types(Conv_2=_OUTPUT)),
+    "int16_summand": RuleQuestion(_residual, changes=_types(Conv_2=_OUTPUT)),
+    "int16_sum": RuleQuestion(_residual, changes=_types(Add_3=_INPUT)),
+    "int16_for_cpu": RuleQuestion(_behind("Softmax", axis=3), changes=_types(Conv_2=_OUTPUT)),
+    "int16_behind_resize": RuleQuestion(_behind("Resize"), changes=_types(Conv_4=_INPUT)),
+    "int16_beside_resize": RuleQuestion(_pool_beside_enlarged, changes=_types(MaxPool_5=_OUTPUT)),
+    "int16_average": RuleQuestion(_behind("AveragePool", **_SMALLER), changes=_types(Conv_4=_INPUT)),
+    "int16_table": RuleQuestion(_behind("Sigmoid"), changes=_types(Sigmoid_3=_OUTPUT)),
+    "int16_table_int8": RuleQuestion(_behind("Sigmoid"), changes=_types(Sigmoid_3=_OUTPUT, Conv_4=_INPUT_8)),
+    "int16_pool": RuleQuestion(_behind("MaxPool", **_SMALLER), changes=_types(MaxPool_3=_OUTPUT)),
+    "int16_clip": RuleQuestion(_clips(at_end=False), changes=_types(Clip_3=_OUTPUT)),
+    "int16_joined_resize": RuleQuestion(_enlarged_joined, changes=_types(Resize_4=_OUTPUT, Concat_5=_WIDE)),
+    "clips_in_convolutions": RuleQuestion(_clips(at_end=True, low=0.0)),
+    "softmax_output_int16": RuleQuestion(_softmax_at_end, changes=_calibration(optimization="set_model_output_int16")),
+    "output_between_int16": RuleQuestion(_output_between, changes=_calibration(optimization="set_model_output_int16")),
+    "sigmoid_global_max": RuleQuestion(_at_end(("GlobalMaxPool", {}), last="Sigmoid")),
+    "softmax_between_output_int16": RuleQuestion(
+        _behind("Softmax", axis=3), changes=_calibration(optimization="set_model_output_int16")
+    ),
+    "int16_for_sigmoid": RuleQuestion(_behind("GlobalMaxPool", "Sigmoid"), changes=_types(Conv_5=_INPUT)),
+    "mean_int8": RuleQuestion(
+        _at_end(("Conv", {}), last="GlobalAveragePool"), changes=_types(GlobalAveragePool_3=_OUTPUT_8)
+    ),
+    "clip_for_softmax": RuleQuestion(_clip_for_softmax),
+    "moved_at_end_int16": RuleQuestion(
+        _moved_at_end,
+        changes=_calibration(run_on_bpu="Reshape_3", optimization="set_model_output_int16"),
+    ),
+    "clips_at_end": RuleQuestion(_clips(at_end=True)),
+    "sigmoid_at_end": RuleQuestion(_at_end(("Conv", {}), last="Sigmoid")),
+    "sigmoid_int8": RuleQuestion(_at_end(("Conv", {}), last="Sigmoid"), changes=_types(Sigmoid_3=_OUTPUT_8)),
+    "sigmoid_input_int8": RuleQuestion(_at_end(("Conv", {}), last="Sigmoid"), changes=_types(Sigmoid_3=_INPUT_8)),
+    "int16_sigmoid_of_int8": RuleQuestion(
+        _behind("Sigmoid"), changes=_types(Sigmoid_3={"ON": "BPU", "InputType": "int8", "OutputType": "int16"})
+    ),
+    "outputs_int8": RuleQuestion(
+        _at_end(("Conv", {}), last="Sigmoid"), changes=_calibration(optimization="set_model_output_int8")
+    ),
+    "convolution_int8": RuleQuestion(_convolutions, changes=_types(Conv_2=_OUTPUT_8)),
+    "parts_at_end": RuleQuestion(_parts_at_end),
+    "parts_at_end_int16": RuleQuestion(_parts_at_end, changes=_calibration(optimization="set_model_output_int16")),
 }
 
 

@@ -24,16 +24,26 @@ def rules(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of docs/rules.md.")] = False,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", exists=True, file_okay=False, help="Write rules.md there, and the tables in its pages."
+        ),
+    ] = None,
 ) -> None:
     """List the rules by which nodes are placed, tensors calibrated and scales shared."""
     if context.invoked_subcommand is not None:
         return
     from engine.cli.console import open_console, plain_table
     from engine.rulebook.book import RULES, chips_of
-    from engine.rulebook.page import rules_page
+    from engine.rulebook.page import rules_page, write_pages
 
     if as_json:
         say(json.dumps([_fields(rule) for rule in RULES.values()], indent=2))
+        return
+    if docs is not None:
+        for path in write_pages(docs):
+            say(str(path))
         return
     if markdown:
         say(rules_page(), nl=False)
