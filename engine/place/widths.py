@@ -18,16 +18,16 @@ from engine.rulebook.book import BOOK, Book
 from engine.rulebook.width import (
     AskedInt8,
     Chained,
-    Group,
     TableNode,
+    TiedTensors,
     Width,
     clipped_alike,
     is_read_by_floats,
     is_table,
     lacking,
     members_of,
+    neighbours_of,
     refused_int8,
-    sides_of,
 )
 
 Requests = dict[ir.Value, dict[tuple[str, str], None]]
@@ -139,13 +139,13 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     for group in groups:
         asked = [request for value in group for request in requests.get(value, ())]
         at_end = [ends[value] for value in group if value in ends]
-        rule = rules.groups.decide(Group(bool(asked), bool(at_end)), family)
+        rule = rules.groups.decide(TiedTensors(bool(asked), bool(at_end)), family)
         if rule is None:
             continue
         because = [rule.id] if asked else [*at_end, rule.id]
         because += dict.fromkeys(ties[value] for value in group if value in ties and len(group) > 1)
         width = INT16
-        for side in (side for value in group for side in sides_of(value, asked, value in direct)):
+        for side in (side for value in group for side in neighbours_of(value, asked, value in direct)):
             found = rules.sides.decide(side, family)
             if found is not None and found.then is Width.INT16:
                 _note(decided, side.value, found.id)
@@ -198,7 +198,7 @@ def _refused_for_others(network: _Network, requests: Requests, decided: Decided)
     """Take out of ``requests`` those that are refused where others for the same tensor stay."""
     found = []
     for value, askers in requests.items():
-        for side in sides_of(value, askers):
+        for side in neighbours_of(value, askers):
             rule = network.book.widths.requests.decide(side, network.march.family)
             if rule is not None:
                 del askers[side.request]

@@ -186,7 +186,7 @@ class Asked:
         return rule is not None and (rule.requantized_to_int16 if self.gives else rule.requantized_from_int16)
 
 
-def sides_of(value: ir.Value, requests: Collection[tuple[str, str]], directly: bool = True) -> list[Asked]:
+def neighbours_of(value: ir.Value, requests: Collection[tuple[str, str]], directly: bool = True) -> list[Asked]:
     """The readers of ``value``, then what gives it."""
     producer = value.producer()
     sides = [(usage.node, f"input{usage.idx}") for usage in value.uses()]
@@ -467,7 +467,7 @@ SIDES: Table[Asked, Width] = Table(
 
 
 @dataclass(frozen=True)
-class Group:
+class TiedTensors:
     """Tensors that must have one type.
 
     Attributes:
@@ -479,7 +479,7 @@ class Group:
     ends: bool
 
 
-GROUPS: Table[Group, Width] = Table(
+GROUPS: Table[TiedTensors, Width] = Table(
     "width",
     [
         Rule(
@@ -599,7 +599,7 @@ class WidthRules:
     tails: Table[Chained, Width] = TAILS
     ties: Table[ir.Node, Tied] = TIES
     table_inputs: Table[TableNode, Width] = TABLE_INPUTS
-    groups: Table[Group, Width] = GROUPS
+    groups: Table[TiedTensors, Width] = GROUPS
     sides: Table[Asked, Width] = SIDES
     narrow: Table[AskedInt8, Width] = NARROW
     sums: Table[Chained, str] = SUMS

@@ -29,11 +29,11 @@ def test_every_rule_is_in_the_table_of_one_room() -> None:
 
 
 def test_only_what_is_between_the_marks_is_written() -> None:
-    text = "before\n<!-- rules: arithmetic -->\nold\n<!-- end of rules -->\nafter\n"
+    text = "before\n<!-- rules: arithmetic -->\nout of date\n<!-- end of rules -->\nafter\n"
     found = page_with_rules(text)
     assert found.startswith("before\n<!-- rules: arithmetic -->\n| rule |")
     assert found.endswith("|\n<!-- end of rules -->\nafter\n")
-    assert "old" not in found
+    assert "out of date" not in found
     assert page_with_rules(found) == found
     assert page_with_rules("no marks\n") == "no marks\n"
 
