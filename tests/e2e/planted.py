@@ -43,24 +43,32 @@ class Laboratory:
     Attributes:
         root: holds everything.
         environment: of the commands, besides this process's own.
+        begun: the suites whose first night has run.
     """
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
 
     @classmethod
     def made(cls, root: Path) -> Laboratory:
-        """A laboratory in the empty folder ``root``; its first nights have run."""
+        """A laboratory in the empty folder ``root``; sources keep their times, so that what is compiled stays valid."""
         for package in PACKAGES:
-            shutil.copytree(ROOT / package, root / "ptqlab" / package, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / package, root / "ptqlab" / package)
         laboratory = cls(root)
         write_colours(root)
         for suite in SUITES:
             laboratory.write_suite(suite)
-            first = laboratory.night(suite, "first")
-            if first.returncode:
-                raise RuntimeError(f"{suite}: the first night failed: {first.stdout}{first.stderr}")
         return laboratory
+
+    def begin(self, suite: str) -> None:
+        """The first night of ``suite``, unless it has run."""
+        if suite in self.begun:
+            return
+        first = self.night(suite, "first")
+        if first.returncode:
+            raise RuntimeError(f"{suite}: the first night failed: {first.stdout}{first.stderr}")
+        self.begun.add(suite)
 
     def write_suite(self, suite: str) -> None:
         """A user's suite with its card and model."""
@@ -349,6 +357,7 @@ class Found:
 
 def planted(laboratory: Laboratory, plant: Plant, budget: float = 0.0) -> Found:
     """Plant it, run the night on a copy of the first one's results, ask why, and take it back."""
+    laboratory.begin(plant.suite)
     kept = laboratory.root / "kept"
     for name in ("mine", "ptqlab"):
         shutil.copytree(laboratory.root / name, kept / name)

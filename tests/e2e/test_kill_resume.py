@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.execution.coordinator import Plan
 from harness.tracking.mlflow_store import default_tracking_uri
 from harness.trials.tasks import Bench
@@ -19,9 +21,7 @@ evaluation_samples: 200
 sweep:
   calibration_type: [max, kl]
   per_channel: [false, true]
-  int16: [none, all]
 """
-TRIALS = 8
 
 
 def statuses(workdir: Path) -> list[str]:
@@ -35,22 +35,29 @@ def statuses(workdir: Path) -> list[str]:
     return [run.info.status for run in runs if "lab.trial" not in run.data.tags]
 
 
-def test_a_sweep_killed_three_times_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "trials", "kill_at"),
+    [("", 4, (2,)), pytest.param("  int16: [none, all]\n", 8, (1, 3, 5), marks=pytest.mark.nightly)],
+    ids=["once", "three times"],
+)
+def test_a_sweep_that_is_killed_ends_as_an_undisturbed_one(
+    more: str, trials: int, kill_at: tuple[int, ...], tmp_path: Path
+) -> None:
     suite = tmp_path / "killed.yaml"
-    suite.write_text(SUITE)
+    suite.write_text(SUITE + more)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     finish(start(str(suite), undisturbed))
     expected = results(undisturbed)
-    assert len(expected) == TRIALS
+    assert len(expected) == trials
 
     kept: dict[str, int] = {}
     kills = []
-    for wanted in (1, 3, 5):
+    for wanted in kill_at:
         kills.append(kill_when(start(str(suite), killed), killed, wanted))
         now = written(killed)
         assert {key: now[key] for key in kept} == kept, "a finished trial was computed again"
         kept = now
-    assert len(kept) < TRIALS
+    assert len(kept) < trials
 
     finish(start(str(suite), killed))
     now = written(killed)

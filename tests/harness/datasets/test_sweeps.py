@@ -206,12 +206,12 @@ def write_cards(folder: Path, adapter: str, options: Mapping[str, Any]) -> Path:
     ("adapter", "make"),
     [
         ("labelled_folder", labelled_folder),
-        ("image_folder", image_folder),
+        pytest.param("image_folder", image_folder, marks=pytest.mark.nightly),
         pytest.param("image_folder", lambda root: image_folder(root, "skimage"), marks=pytest.mark.nightly),
-        ("array_folder", array_folder),
+        pytest.param("array_folder", array_folder, marks=pytest.mark.nightly),
         pytest.param("array_folder", lambda root: array_folder(root, ".bin"), marks=pytest.mark.nightly),
         ("coco", coco),
-        ("torchvision", torchvision),
+        pytest.param("torchvision", torchvision, marks=pytest.mark.nightly),
     ],
     ids=["labels-csv", "class-folders-opencv", "class-folders-skimage", "npy", "raw", "coco", "torchvision"],
 )

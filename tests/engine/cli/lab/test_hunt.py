@@ -35,7 +35,10 @@ finally:
             onnx.save(model, path)
 """
 """Thresholds of what a pooling gives are twice as large as ours."""
-SEED = "18"
+SMALL = ("--draws", "1", "--seed", "143", "--shrink", "2")
+"""A network of eight nodes with a pooling."""
+LARGE = ("--draws", "2", "--seed", "18", "--shrink", "6")
+"""One network with a pooling, of more nodes, and one without."""
 
 
 @pytest.fixture
@@ -45,17 +48,26 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'tool.py'))}"
 
 
-def test_a_planted_departure_is_found_and_made_small(tool: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("draws", "interval", "nodes"),
+    [
+        pytest.param(SMALL, "20.7", 8, id="small"),
+        pytest.param(LARGE, "34.2", 10, id="large", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_planted_departure_is_found_and_made_small(
+    tool: str, tmp_path: Path, draws: tuple[str, ...], interval: str, nodes: int
+) -> None:
     to = tmp_path / "found"
-    arguments = ["hunt", "--toolchain", tool, "--draws", "2", "--seed", SEED, "--shrink", "6", "-o", str(to)]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(app, ["hunt", "--toolchain", tool, *draws, "-o", str(to)])
     assert done.exit_code == 1, done.output
-    assert "agreement on networks nobody chose: operators equal 100.0 % (95 % interval 34.2 to 100.0" in done.output
-    assert "1 of 2 draws depart at calibration at MaxPool" in done.output
+    told = f"agreement on networks nobody chose: operators equal 100.0 % (95 % interval {interval} to 100.0"
+    assert told in done.output
+    assert f"1 of {draws[1]} draws depart at calibration at MaxPool" in done.output
     content = json.loads((to / "summary.json").read_text())
     (group,) = content["groups"]
     assert (group["draws"], group["shrunk"], group["signature"]["operator"]) == (1, True, "MaxPool")
-    assert len(group["operators"]) < 10
+    assert len(group["operators"]) < nodes
     assert "by march" in (to / "README.md").read_text()
     checked = CliRunner().invoke(app, ["check", str(to / "groups"), "--workers", "1"])
     assert f"{group['name']} ({group['march']})" in checked.output
