@@ -210,6 +210,7 @@ def test_collecting_runs_nothing(gate: Gate, pytester: pytest.Pytester, accepted
     assert fakes.notes(pytester.path / "work") == []
 
 
+@pytest.mark.nightly
 def test_xdist_workers_use_the_results_of_their_controller(
     command: Gate, pytester: pytest.Pytester, accepted: Any
 ) -> None:

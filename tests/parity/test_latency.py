@@ -14,11 +14,12 @@ from engine.perf import Performance
 from engine.terms import InputType
 from research.built import builder
 from research.corpus import MeasuredRow, read_rows
+from tests.conftest import PROFILE
 
 pytestmark = pytest.mark.reference
 
-SAMPLE = 2
-"""Every so many rows of single layers and stacks are built: half a minute instead of one."""
+SAMPLE = 2 if PROFILE == "nightly" else 6
+"""Every so many rows of single layers and stacks are built: ten seconds by day, half a minute at night."""
 LEAST_US = 30.0
 """Rows below are left out of latency errors, as the bars leave them out."""
 

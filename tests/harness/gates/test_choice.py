@@ -197,11 +197,11 @@ class TestAlike:
     def test_forty_equal_settings_are_rarely_told_apart(self, tmp_path: Path) -> None:
         """All errors are chance, and the best is the luckiest of 40: corrected for that, few are told apart from it."""
         told_apart = 0
-        for seed in range(20):
+        for seed in range(12):
             random, store = np.random.RandomState(seed), TrialStore(tmp_path / str(seed))
             results = [put(store, setting, (random.rand(SAMPLES) < 0.9).astype(float)) for setting in settings(40)]
             told_apart += len(one(results, store).alike) < 40
-        assert told_apart <= 3
+        assert told_apart <= 2
 
     def test_a_metric_that_is_no_mean_is_tested_by_its_resamples(self, tmp_path: Path) -> None:
         """The issue's detector: objects in 19 of 50 images; int16 loses nothing, int8 a quarter, kl nearly all."""

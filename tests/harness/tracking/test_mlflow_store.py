@@ -265,6 +265,7 @@ def test_a_database_that_cannot_be_opened_is_an_error_of_the_system(
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_two_processes_that_connect_to_a_new_store_at_once(tmp_path: Path) -> None:
     """MLflow makes its tables step by step: two at once end in each other's steps."""
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
