@@ -124,17 +124,17 @@ def test_statistics_do_not_depend_on_batches_or_order(case: GraphCase, seed: int
     shuffled = np.random.default_rng(seed).permutation(data)
     methods = [CalibrationOptions(), CalibrationOptions(max_percentile=0.99), CalibrationOptions(calibration_type="kl")]
 
-    def found(samples: np.ndarray, rule: HistogramRule, batch: int, options: CalibrationOptions) -> dict:
-        wanted = StatisticsOptions.covering([options], rule, batch=batch)
-        return dict(collect(stages.optimized, tensors, {"x": samples}, wanted).thresholds(options))
+    def found(samples: np.ndarray, rule: HistogramRule, batch: int) -> list[dict]:
+        wanted = StatisticsOptions.covering(methods, rule, batch=batch)
+        statistics = collect(stages.optimized, tensors, {"x": samples}, wanted)
+        return [dict(statistics.thresholds(options)) for options in methods]
 
     with evidence("statistics", stages, case.blocks, "calibrated"):
-        for options in methods:
-            whole = found(data, HistogramRule.ORDER_INDEPENDENT, 8, options)
-            original = found(data, HistogramRule.REFERENCE, 8, options)
-            for batch in batches:
-                assert found(shuffled, HistogramRule.ORDER_INDEPENDENT, batch, options) == whole
-                assert found(data, HistogramRule.REFERENCE, batch, options) == original
+        whole = found(data, HistogramRule.ORDER_INDEPENDENT, 8)
+        original = found(data, HistogramRule.REFERENCE, 8)
+        for batch in batches:
+            assert found(shuffled, HistogramRule.ORDER_INDEPENDENT, batch) == whole
+            assert found(data, HistogramRule.REFERENCE, batch) == original
 
 
 def test_kl_of_the_original_does_depend_on_order() -> None:
