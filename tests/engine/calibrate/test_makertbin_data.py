@@ -17,7 +17,7 @@ from PIL import Image
 
 from engine.ir import calibration_nodes, load_model, read_calibration
 from tests.e2e import test_hb_mapper
-from tests.e2e.test_hb_mapper import assert_one_error, run, write_config
+from tests.e2e.test_hb_mapper import assert_one_error, call, write_config
 
 workspace = test_hb_mapper.workspace
 """The fixture: a small network in ``small.onnx`` and five uint8 images, 3x16x16, in ``images``."""
@@ -52,7 +52,7 @@ def pixels(workspace: Path) -> list[Pixels]:
 def convert(workspace: Path, folder: str, **parameters: Any) -> tuple[dict[str, Any], str]:
     """The quant_info of a conversion and its log."""
     write_config(workspace, calibration_parameters={"cal_data_type": "", "cal_data_dir": folder, **parameters})
-    finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    finished = call(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return json.loads((workspace / "out" / "small_quant_info.json").read_text()), finished.stdout
 
@@ -103,7 +103,7 @@ def test_unreadable_data_are_one_error(
     (workspace / "data").mkdir()
     (workspace / "data" / name).write_bytes(content)
     write_config(workspace, calibration_parameters={"cal_data_type": "", "cal_data_dir": "data", **parameters})
-    assert_one_error(run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx"), message)
+    assert_one_error(call(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx"), message)
     assert not (workspace / "out").exists()
 
 
@@ -119,7 +119,7 @@ def test_channels_last_networks_take_channels_last_data(workspace: Path, pixels:
             input_parameters={"input_layout_train": layout, "input_type_rt": runtime, "input_layout_rt": "NHWC"},
             calibration_parameters={"cal_data_type": "uint8", "cal_data_dir": layout},
         )
-        finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+        finished = call(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
         assert finished.returncode == 0, finished.stdout + finished.stderr
         nodes = calibration_nodes(load_model(workspace / "out" / "small_calibrated_model.onnx"))
         found = {str(node.name): read_calibration(node).thresholds.tolist() for node in nodes}
@@ -142,7 +142,7 @@ def _take_channels_last(path: Path) -> None:
 
 def test_skip_looks_at_no_data(workspace: Path) -> None:
     write_config(workspace, calibration_parameters={"calibration_type": "skip", "cal_data_dir": "absent"})
-    finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    finished = call(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "cal_data_dir has no effect, calibration_type is skip" in finished.stdout
     assert "The quantized model output" not in finished.stdout
@@ -151,6 +151,6 @@ def test_skip_looks_at_no_data(workspace: Path) -> None:
 @pytest.mark.parametrize("option", ["mse_thresholds", "nodewise_methods"])
 def test_options_that_do_not_fit_are_refused_before_anything_is_written(workspace: Path, option: str) -> None:
     write_config(workspace, calibration_parameters={"calibration_type": "default", "optimization": option})
-    finished = run(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
+    finished = call(workspace, "makertbin", "-c", "config.yaml", "--model-type", "onnx")
     assert_one_error(finished, f"optimization: {option} need calibration_type max or kl; it is 'default'")
     assert not (workspace / "out").exists()
