@@ -42,7 +42,7 @@ def conversion(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
 
 @pytest.fixture(scope="module")
 def stages(conversion: Conversion) -> dict[StageName, ir.Model]:
-    return conversion.make(with_bin=True)
+    return conversion.make()
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_bounds_of_the_outputs_name_a_node(
 
 def test_wider_bounds_let_a_fault_pass(tmp_path: Path) -> None:
     """Integers may then differ; floors of the outputs, which this fault breaks as well, are lowered by themselves."""
-    conversion = Conversion(4, tmp_path)
+    conversion = Conversion(4, tmp_path, Conversion(4, tmp_path).make())
     wrong_shift(conversion, np.random.default_rng(4))
     stages = conversion.make()
 
@@ -199,7 +199,7 @@ def test_dumps_that_do_not_fit_are_refused(stages: dict[StageName, ir.Model], tm
 
 def test_hrt_model_exec_writes_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conversion = Conversion(5, tmp_path)
-    stages = conversion.make()
+    stages = conversion.make(StageName.QUANTIZED)
     file = tmp_path / "board.bin"
     compile_model(stages[StageName.QUANTIZED], MARCH).save(file)
     stages[StageName.BIN] = conversion.compiled(stages[StageName.QUANTIZED])
@@ -218,9 +218,9 @@ def test_hrt_model_exec_writes_what_is_read(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_foreign_model_with_names_of_its_own(tmp_path: Path) -> None:
-    conversion = Conversion(6, tmp_path)
+    conversion = Conversion(6, tmp_path, Conversion(6, tmp_path).make())
     bad_tile(conversion, np.random.default_rng(6))
-    stages = conversion.make()
+    stages = conversion.make(StageName.QUANTIZED)
     foreign = conversion.given[StageName.BIN].clone()
     for node in foreign.graph:
         for value in node.outputs:
@@ -241,7 +241,7 @@ def test_command_takes_labels_dumps_bounds_and_a_foreign_model(tmp_path: Path) -
         (array + 128).tofile(tmp_path / "cal" / f"{index}.rgb")
     (tmp_path / "data" / "labels.csv").write_text("sample,label\n2,1\n1,5\n0,7\n")
     (tmp_path / "model.yaml").write_text(yaml.safe_dump(config(tmp_path, (0.0, 0.0, 0.0))))
-    stages = conversion.make(with_bin=True)
+    stages = conversion.make()
     save_model(stages[StageName.QUANTIZED], tmp_path / "foreign.onnx")
     write_dumps(
         tmp_path / "dumps",

@@ -56,9 +56,9 @@ def test_entries_are_rounded_away_from_zero_and_saturated() -> None:
 @pytest.mark.parametrize(
     ("op_type", "qtype", "expected"),
     [
-        ("Sigmoid", "int8", (5.49897, 0.9959256649017334)),
-        ("Sigmoid", "int16", (11.09031, 0.9999847412109375)),
-        ("HardSigmoid", "int8", (3.0, 1.0)),
+        ("Sigmoid", "int8", (5.49897, None)),
+        ("Sigmoid", "int16", (11.09031, None)),
+        ("HardSigmoid", "int8", (3.0, None)),
         ("Tanh", "int8", (None, None)),
     ],
 )

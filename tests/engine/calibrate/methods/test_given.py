@@ -18,7 +18,7 @@ from engine.config import parse_config
 from engine.convert import placement_options
 from engine.frontend.onnx import load_onnx
 from engine.frontend.prepared import given_thresholds
-from engine.graph.scales import change_scale_source, scale_source
+from engine.graph.scales import Gate, Gated, change_scale_source, scale_source
 from engine.ir import HORIZON_DOMAIN, attribute, calibration_nodes, read_calibration, save_model
 from engine.optimize import optimize
 from engine.place import NodeTypes, PlacementOptions, place
@@ -205,6 +205,13 @@ def test_fixed_thresholds_stay() -> None:
     (node,) = (node for node in calibration_nodes(placed) if node.name == "r0_HzCalibration")
     change_scale_source(node, fixed=1.0)
     assert thresholds(with_given(placed))["r0_HzCalibration"] == []
+
+
+def test_what_a_gate_gives_follows_from_the_given_threshold_of_its_input() -> None:
+    placed = with_marks({"r0": [1.0], "r1": [7.0]})
+    (node,) = (node for node in calibration_nodes(placed) if node.name == "r1_HzCalibration")
+    change_scale_source(node, largest=(Gated("r0", (Gate.SIGMOID,)),))
+    assert thresholds(with_given(placed))["r1_HzCalibration"] == [0.7310585975646973]
 
 
 def test_an_unsigned_type_is_taken_where_a_tensor_can_be_unsigned() -> None:

@@ -186,14 +186,14 @@ class Endless(CalibrationData):
         return self._count
 
     def read(self, start: int, stop: int) -> dict[str, NDArray[np.float32]]:
-        return {"x": samples(stop - start, (8, 16, 16), seed=start)}
+        return {"x": samples(stop - start, (8, 32, 32), seed=start)}
 
     def digest(self) -> str:
         return str(self._count)
 
 
 def test_memory_does_not_grow_with_the_number_of_samples() -> None:
-    model, options = identity((1, 8, 16, 16)), StatisticsOptions(percentiles=(0.999,), per_channel=True)
+    model, options = identity((1, 8, 32, 32)), StatisticsOptions(percentiles=(0.999,), per_channel=True)
 
     def peak(count: int) -> int:
         """Least of three runs: what else is collected meanwhile comes on top."""
