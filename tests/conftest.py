@@ -19,7 +19,7 @@ for _variable, _folder in (("PTQLAB_REFERENCE", "reference"), ("PTQLAB_DATA", "d
 
 settings.register_profile("dev", max_examples=20, deadline=None)
 settings.register_profile(
-    "ci", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("nightly", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")

@@ -58,6 +58,7 @@ def by_engine(found: Sweep, engine: Engine) -> dict[str, TrialResult]:
     }
 
 
+@pytest.mark.nightly
 def test_three_engines_land_in_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HB_MAPPER, STAND_IN)
     found = sweep(tmp_path)

@@ -22,16 +22,9 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
     return Laboratory.made(tmp_path_factory.mktemp("laboratory"))
 
 
-IN_CI = ("another weight file",)
-"""The others run at night: each plant is two sweeps."""
-
-
-def marked(plant: Plant) -> object:
-    return pytest.param(plant, id=plant.name, marks=() if plant.name in IN_CI else pytest.mark.nightly)
-
-
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("plant", map(marked, PLANTS))
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_what_was_planted_is_named(laboratory: Laboratory, plant: Plant) -> None:
     found = planted(laboratory, plant, budget=300.0 if plant.name == "a wrong mean" else 0.0)
     assert (found.verdict, found.exit_code) == (plant.verdict, plant.exit_code), found.printed

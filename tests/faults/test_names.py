@@ -302,6 +302,7 @@ def test_tables_and_lines_of_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not OBEYED.search(printed)
 
 
+@pytest.mark.nightly
 def test_notes_of_mlflow_are_text(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     spec = fakes.spec(NAME)

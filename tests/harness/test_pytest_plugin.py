@@ -134,7 +134,9 @@ def test_a_planted_loss_is_a_regression_in_words(gate: Gate, pytester: pytest.Py
     assert '<property name="cosine.output" value="0.99"' in junit
 
 
-@pytest.mark.parametrize("distribution", [(), ("-n", "1")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "distribution", [(), pytest.param(("-n", "1"), marks=pytest.mark.nightly)], ids=["one process", "xdist"]
+)
 def test_one_judgement_is_what_everything_says(
     gate: Gate, command: Gate, pytester: pytest.Pytester, accepted: Any, distribution: tuple[str, ...]
 ) -> None:

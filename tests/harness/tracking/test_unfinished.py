@@ -63,6 +63,7 @@ def test_the_next_sweep_closes_one_that_was_killed(tmp_path: Path) -> None:
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_sync_closes_a_sweep_that_was_killed(tmp_path: Path) -> None:
     killed_sweep(tmp_path)
     run = CliRunner().invoke(app, ["sync", "--workdir", str(tmp_path)])

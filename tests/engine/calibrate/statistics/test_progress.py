@@ -117,6 +117,7 @@ print(collect_for(residual(), [placed], Slow({"x": x}), options).digest())
 """
 
 
+@pytest.mark.nightly
 def test_a_killed_process_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "statistics"
 

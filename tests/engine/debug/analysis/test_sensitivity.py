@@ -79,6 +79,7 @@ def test_equal_to_one_full_forward_per_node_on_the_zoo(name: str) -> None:
         assert_same(sensitivities(model, feed, names, METRICS), brute_force(model, feed, names, model.outputs), None)
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 def test_equal_to_one_full_forward_per_node_on_foreign_models(reference_dir: Path) -> None:
     files = sorted((reference_dir / "golden").rglob("*.calib.onnx"))

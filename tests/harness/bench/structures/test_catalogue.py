@@ -44,6 +44,7 @@ def test_unknown_structure_is_refused() -> None:
         build("vgg")
 
 
+@pytest.mark.nightly
 def test_one_structure_is_measured_and_profiled() -> None:
     command = ["bench", "lstm_recogniser", "--batch", "1,2", "--rounds", "1"]
     result = CliRunner().invoke(app, [*command, "--json"])
