@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from engine.chips import DEFAULT_MARCH, March
 from engine.convert.items import QUANTIZED
 from engine.convert.runner import Given, Run
-from engine.errors import ConfigError
+from engine.errors import ConfigError, ModelError
 from engine.ir import load_model, to_bytes
 from engine.ship import Origin, Shipment, verify, write
 from engine.ship.build import run_toolchain
@@ -120,23 +120,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _row(model: str, given: argparse.Namespace, tool: Toolchain) -> str:
     bench = Bench(given.workdir.resolve())
-    specs = _specs(model, given, (*ORIGINAL, *OURS))
-    runs = {spec: Measured(_run(spec, bench), spec.settings.label) for spec in specs}
-    count = specs[0].evaluation_samples
+    runs = {spec: Measured(_run(spec, bench), spec.settings.label) for spec in _specs(model, given, OURS)}
+    count = given.evaluation
     chooses = selection_half(count)
-    own, ours = (_best(runs, part, chooses) for part in (specs[: len(ORIGINAL)], specs[len(ORIGINAL) :]))
-    built, equal = _built(ours, runs[ours].run, tool)
     rest = ~chooses
+    ours = _best(runs, chooses)
+    built, equal = _built(ours, runs[ours].run, tool)
     cells = [
         model,
         f"{rest.sum()} of {count}",
-        f"{runs[own].float_row(rest).score:.4f}",
-        f"{runs[own].row(rest)} ({runs[own].name})",
+        f"{runs[ours].float_row(rest).score:.4f}",
+        _own_cell(_specs(model, given, ORIGINAL), bench, chooses),
         str(built.row(rest)),
         runs[ours].name,
         equal,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _own_cell(specs: Sequence[TrialSpec], bench: Bench, chooses: NDArray[np.bool_]) -> str:
+    """The better of the original's own settings, or why it converts with none."""
+    runs, refusal = {}, ""
+    for spec in specs:
+        try:
+            runs[spec] = Measured(_run(spec, bench), spec.settings.label)
+        except ModelError as error:
+            refusal = str(error).partition("error message: ")[2].partition(";")[0] or str(error)
+    if not runs:
+        return f"not converted: {refusal}"
+    best = runs[_best(runs, chooses)]
+    return f"{best.row(~chooses)} ({best.name})"
 
 
 def selection_half(count: int) -> NDArray[np.bool_]:
@@ -167,8 +180,8 @@ def _run(spec: TrialSpec, bench: Bench) -> Run:
     return run
 
 
-def _best(runs: dict[TrialSpec, Measured], specs: Sequence[TrialSpec], chooses: NDArray[np.bool_]) -> TrialSpec:
-    return max(specs, key=lambda spec: runs[spec].cosine(chooses))
+def _best(runs: dict[TrialSpec, Measured], chooses: NDArray[np.bool_]) -> TrialSpec:
+    return max(runs, key=lambda spec: runs[spec].cosine(chooses))
 
 
 def _built(spec: TrialSpec, run: Run, tool: Toolchain) -> tuple[Measured, str]:

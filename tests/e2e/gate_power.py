@@ -31,10 +31,8 @@ EVALUATION_SAMPLES = 1000
 LOSS = 0.01
 
 
-def make_suite(
-    models: Sequence[str], first_seed: int = 0, methods: Sequence[str] = ("max", "kl"), others: int = SEEDS
-) -> Suite:
-    """``models`` with ``methods``, each with the draws of a baseline and ``others``."""
+def make_suite(models: Sequence[str], first_seed: int = 0) -> Suite:
+    """``models`` with ``max`` and ``kl``, each with the draws of a baseline and :data:`SEEDS` others."""
     content = {
         "name": "gate_power",
         "version": 1,
@@ -42,8 +40,8 @@ def make_suite(
         "calibration_samples": 100,
         "evaluation_samples": EVALUATION_SAMPLES,
         "sweep": {
-            "calibration_type": list(methods),
-            "calibration_seed": list(range(first_seed, first_seed + BASELINE_DRAWS + others)),
+            "calibration_type": ["max", "kl"],
+            "calibration_seed": list(range(first_seed, first_seed + BASELINE_DRAWS + SEEDS)),
         },
         "gates": {"tolerances": {"cosine": 0.001, "cosine_min": 0.01}},
     }

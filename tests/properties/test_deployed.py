@@ -111,6 +111,7 @@ def uneven(case: GraphCase, seed: int) -> np.ndarray:
     return base * np.linspace(0.1, 4.0, 20, dtype=np.float32).reshape(-1, 1, 1, 1)
 
 
+@FEWER
 @given(
     case=graph_cases(max_blocks=2),
     seed=st.integers(0, 2**16),

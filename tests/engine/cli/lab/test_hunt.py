@@ -48,12 +48,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'tool.py'))}"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("draws", "interval", "nodes"),
-    [
-        pytest.param(SMALL, "20.7", 8, id="small"),
-        pytest.param(LARGE, "34.2", 10, id="large", marks=pytest.mark.nightly),
-    ],
+    ("draws", "interval", "nodes"), [(SMALL, "20.7", 8), (LARGE, "34.2", 10)], ids=["small", "large"]
 )
 def test_a_planted_departure_is_found_and_made_small(
     tool: str, tmp_path: Path, draws: tuple[str, ...], interval: str, nodes: int
