@@ -56,10 +56,17 @@ def page_templates(loader: jinja2.BaseLoader) -> jinja2.Environment:
         loader=jinja2.ChoiceLoader([loader, shared]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
+        finalize=_put_in,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _put_in(value: Any) -> Any:
+    """What a page shows of ``value``: numbers as they are, and of anything else its text as people are to see it."""
+    shown = _shown(value)
+    is_plain = shown is None or isinstance(shown, str | int | float | list | dict) or hasattr(shown, "__html__")
+    return shown if is_plain else visible(str(shown))
 
 
 def _shown(value: Any) -> Any:

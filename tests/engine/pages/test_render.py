@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -91,6 +92,31 @@ def test_templates_of_a_room_stand_before_those_of_all() -> None:
     text = rendered(found.get_template("page"))
     assert "own" in text
     assert "Content-Security-Policy" in text
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A value whose text a page shows."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\x1b<", r"a\x1b&lt;"),
+        (Sentence("a\x1b\u202e<"), r"a\x1b\u202e&lt;"),
+        (Path("a\x1b"), r"a\x1b"),
+        (1.5, "1.5"),
+        (None, "None"),
+    ],
+)
+def test_texts_of_all_values_are_shown_and_not_obeyed(value: object, shown: str) -> None:
+    found = page_templates(jinja2.DictLoader({"page": "{{ value }}"})).get_template("page")
+    assert found.render(value=value) == shown
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
