@@ -93,8 +93,11 @@ def _gated(node: ir.Node, model: ir.Model) -> float:
     gated = scale_source(node).gated
     if gated is None:
         raise AssertionError(f"{node.name} follows from no gate")
-    found = {str(before_calibration(each.outputs[0]).name): each for each in calibration_nodes(model)}
-    values = read_calibration(found[gated.of]).thresholds
+    nodes = calibration_nodes(model)
+    # The tensor that is named may be a moved form of the one that is calibrated.
+    found = {name: each for each in nodes if (name := scale_source(each).values) is not None}
+    found |= {str(before_calibration(each.outputs[0]).name): each for each in nodes}
+    values = read_calibration(found[gated.of]).thresholds if gated.of in found else np.empty(0)
     return gated(float(values.max()) if values.size else FIXED_THRESHOLD)
 
 

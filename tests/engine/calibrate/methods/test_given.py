@@ -212,6 +212,10 @@ def test_what_a_gate_gives_follows_from_the_given_threshold_of_its_input() -> No
     (node,) = (node for node in calibration_nodes(placed) if node.name == "r1_HzCalibration")
     change_scale_source(node, largest=(Gated("r0", (Gate.SIGMOID,)),))
     assert thresholds(with_given(placed))["r1_HzCalibration"] == [0.7310585975646973]
+    (source,) = (node for node in calibration_nodes(placed) if node.name == "r0_HzCalibration")
+    change_scale_source(source, values="r0_moved")
+    change_scale_source(node, largest=(Gated("r0_moved", (Gate.SIGMOID,)),))
+    assert thresholds(with_given(placed))["r1_HzCalibration"] == [0.7310585975646973]
 
 
 def test_an_unsigned_type_is_taken_where_a_tensor_can_be_unsigned() -> None:
