@@ -51,6 +51,7 @@ from engine.ir import (
     write_atomically,
 )
 from engine.perf import Performance, estimate
+from engine.perf.board import stored_times
 from engine.place import Placement, Refusal
 from engine.place.options import INT16
 from engine.rulebook.marks import costly, told
@@ -357,7 +358,7 @@ class Workspace(Hooks):
             name=self.prefix,
             models=self.models,
             compiled=compiled,
-            performance=estimate(compiled),
+            performance=estimate(compiled, stored_times(compiled.march)),
             placement=placement,
             nodes=mark_unmeasured(nodes, original, compiled.march),
             outputs=outputs,

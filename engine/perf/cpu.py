@@ -1,19 +1,23 @@
-"""Estimated time of what runs on the CPU: operators of the network, quantisation, layout changes at borders.
+"""Time of what runs on the CPU: operators of the network, quantisation, layout changes at borders.
 
-Rough, for orders of magnitude: the only measurement at hand is the log of MobileNetV1 on an RDK X3 in the vendor's
-guide (1000 values dequantised in 44 to 274 us, Softmax of them 42 to 338 us, a layout change 12 to 69 us), which gives
-the time to start a task. The time per element is that of a 1.2 GHz in-order core: memory-bound, or arithmetic-bound.
+Measured where the user has measured it (:mod:`engine.perf.board`), else estimated.
+
+Estimates are rough, for orders of magnitude: the only measurement at hand is the log of MobileNetV1 on an RDK X3 in
+the vendor's guide (1000 values dequantised in 44 to 274 us, Softmax of them 42 to 338 us, a layout change 12 to 69 us),
+which gives the time to start a task. The time per element is that of a 1.2 GHz in-order core: memory-bound, or
+arithmetic-bound.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
 from engine.compile import CompiledModel
 from engine.ir import attribute
+from engine.perf.board import BoardTimes
 from engine.terms import Device
 
 OPERATOR_START_US, COPY_START_US = 42.0, 12.0
@@ -51,18 +55,28 @@ class CpuCost:
     Attributes:
         name: of the node.
         op_type: operator of the quantised graph.
-        us: estimated microseconds per run.
+        estimated_us: estimated microseconds per run.
+        elements: of its largest tensor.
+        measured_us: what it takes by measurements on a board; None where there are none.
     """
 
     name: str
     op_type: str
-    us: float
+    estimated_us: float
+    elements: int = 0
+    measured_us: float | None = None
+
+    @property
+    def us(self) -> float:
+        """Microseconds per run: measured where that is known."""
+        return self.estimated_us if self.measured_us is None else self.measured_us
 
 
-def cpu_costs(compiled: CompiledModel) -> tuple[CpuCost, ...]:
-    """Estimates for all nodes outside the BPU subgraphs, in running order."""
+def cpu_costs(compiled: CompiledModel, board: BoardTimes | None = None) -> tuple[CpuCost, ...]:
+    """All nodes outside the BPU subgraphs, in running order; ``board``: what was measured on one."""
     nodes = (node for segment in compiled.segments if segment.device is Device.CPU for node in segment.nodes)
-    return tuple(CpuCost(node.name or "", node.op_type, _microseconds(node)) for node in nodes)
+    costs = (CpuCost(node.name or "", node.op_type, _microseconds(node), _largest(node)) for node in nodes)
+    return tuple(costs if board is None else (replace(cost, measured_us=board.us(cost)) for cost in costs))
 
 
 def layout_costs(compiled: CompiledModel) -> tuple[CpuCost, ...]:
@@ -95,13 +109,18 @@ def _copied(value: ir.Value) -> float:
 
 
 def _microseconds(node: ir.Node) -> float:
-    elements = max(_elements(value) for value in (*node.inputs, *node.outputs) if value is not None)
+    elements = _largest(node)
     if node.op_type in _COPIES:
         return COPY_START_US + elements * COPY_NS / 1e3
     if node.op_type in _CONVERSIONS:
         return OPERATOR_START_US + elements * CONVERT_NS / 1e3
     work = elements * (FUNCTION_NS if node.op_type in _FUNCTIONS else ARITHMETIC_NS)
     return OPERATOR_START_US + (work + _macs(node) * MAC_NS) / 1e3
+
+
+def _largest(node: ir.Node) -> int:
+    """Elements of the largest tensor that ``node`` reads or computes."""
+    return max(_elements(value) for value in (*node.inputs, *node.outputs) if value is not None)
 
 
 def _elements(value: ir.Value) -> int:

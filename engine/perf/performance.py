@@ -13,6 +13,7 @@ from engine.compile import CompiledModel
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.schedule import Schedule
 from engine.compile.traffic import Traffic
+from engine.perf.board import BoardTimes, cpu_statement
 from engine.perf.cpu import CpuCost, cpu_costs
 
 
@@ -80,7 +81,9 @@ class Performance:
         subgraphs: in running order.
         cpu_nodes: (name, type) of the operators that run on the CPU.
         frames: samples that one run computes.
-        cpu_costs: rough estimates for all that the CPU runs, quantisation and layout changes too; not in the latency.
+        cpu_costs: of all that the CPU runs, quantisation and layout changes too, measured on a board or roughly
+            estimated; not in the latency.
+        board: where measured CPU times are from; empty where there are none.
     """
 
     march: str
@@ -88,11 +91,22 @@ class Performance:
     cpu_nodes: tuple[tuple[str, str], ...]
     frames: int = 1
     cpu_costs: tuple[CpuCost, ...] = ()
+    board: str = ""
 
     @property
     def cpu_us(self) -> float:
-        """Estimated microseconds per run on the CPU."""
+        """Microseconds per run on the CPU."""
         return sum(cost.us for cost in self.cpu_costs)
+
+    @property
+    def cpu_measured_us(self) -> float:
+        """The part of :attr:`cpu_us` that was measured on a board."""
+        return sum(cost.measured_us or 0.0 for cost in self.cpu_costs)
+
+    @property
+    def cpu_statement(self) -> str:
+        """What :attr:`cpu_us` rests on, in a sentence; empty where nothing runs on the CPU."""
+        return cpu_statement(self.cpu_us, self.cpu_measured_us, self.board)
 
     @property
     def latency_us(self) -> float:
@@ -130,10 +144,14 @@ class Performance:
         return tuple(layer for subgraph in self.subgraphs for layer in subgraph.layers)
 
 
-def estimate(compiled: CompiledModel) -> Performance:
+def estimate(compiled: CompiledModel, board: BoardTimes | None = None) -> Performance:
     """Estimate the performance of a compiled model on its march.
 
     Errors against measured compilations are tabled in ``docs/evidence/latency.md``.
+
+    Args:
+        compiled: the model.
+        board: what was measured of CPU nodes on a board; None for estimates alone.
     """
     latency = load_latency(compiled.march)
     return Performance(
@@ -143,7 +161,8 @@ def estimate(compiled: CompiledModel) -> Performance:
         ),
         cpu_nodes=tuple((node.name or "", node.op_type) for node in compiled.cpu_nodes),
         frames=frames_per_run(compiled.model),
-        cpu_costs=cpu_costs(compiled),
+        cpu_costs=cpu_costs(compiled, board),
+        board="" if board is None else board.origin,
     )
 
 

@@ -22,6 +22,7 @@ from engine.ir import file_names, write_atomically
 from engine.page_links import PageKind, identity, write_page
 from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
 from engine.pages.colours import BPU, CPU, PALETTE
+from engine.perf.board import stored_times
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
@@ -62,7 +63,7 @@ def write_report(compiled: CompiledModel, folder: Path) -> Path:
     Returns:
         The page of the model.
     """
-    performance = estimate(compiled)
+    performance = estimate(compiled, stored_times(compiled.march))
     views = [SubgraphView(*pair) for pair in zip(compiled.schedules, performance.subgraphs, strict=True)]
     names = file_names([compiled.name, *(view.figures.name for view in views)])
     name = names[compiled.name]

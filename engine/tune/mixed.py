@@ -39,6 +39,7 @@ from engine.graph import float_readers
 from engine.ir import CALIBRATION_OP
 from engine.ops.foreign.composite import PREPROCESS
 from engine.perf import estimate
+from engine.perf.board import stored_times
 from engine.place import NodeTypes, Placement, PlacementOptions
 from engine.place.options import INT16
 
@@ -73,7 +74,7 @@ class Mix:
         score: similarity to the float model on the samples that mixes are chosen by.
         test: likewise on samples that nothing was chosen by; None where there are none, and of mixes on the way.
         latency_us: microseconds per frame on the BPU.
-        cpu_us: microseconds per frame on the CPU, a rough estimate.
+        cpu_us: microseconds per frame on the CPU, measured on a board or a rough estimate.
         task: the task's metric on the samples that mixes are chosen by; None where they are chosen by similarity.
     """
 
@@ -306,7 +307,7 @@ class MixedPrecisionSearch:
         key = (frozenset(int16), frozenset(cpu))
         if key not in self._built:
             converted = self._converted(int16, cpu)
-            performance = estimate(converted[COMPILED])
+            performance = estimate(converted[COMPILED], stored_times(self.march))
             times = performance.latency_us / performance.frames, performance.cpu_us / performance.frames
             task = None if self.task is None else self.task(converted[QUANTIZED])
             self._built[key] = Mix(int16, cpu, self.evaluator.integer(converted[QUANTIZED]), *times, task=task)

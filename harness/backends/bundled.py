@@ -42,6 +42,7 @@ from engine.errors import MissingError, PtqlabError
 from engine.ir import load_model, save_model, to_bytes
 from harness.backends.foreign import hb_mapper_tool
 from harness.backends.items import (
+    BOARD,
     CALIBRATION_USE,
     CARD,
     DATA_DIGEST,
@@ -130,6 +131,7 @@ class Network:
             FOLDER: Given(self.bench.workdir / "hb_mapper" / spec.key, ""),
             STATISTICS: Given(collected, BY_OPTIONS),
             THREADS: Given(self.bench.threads, ""),
+            BOARD: Given(spec.board, content_key(spec.board)),
         }
         if settings.engine is Engine.HB_MAPPER:
             tool = hb_mapper_tool()

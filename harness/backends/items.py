@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.calibrate import StatisticsOptions
+    from engine.perf.board import BoardTimes
     from harness.backends.stages.images import CalibrationUse
     from harness.backends.stages.score import Scored
     from harness.datasets import Dataset, Samples
@@ -56,6 +57,8 @@ OUTPUTS: Item[tuple[list[Array], FidelityMeter]] = Item("outputs")
 """Outputs of the quantised model on the evaluation images, and how far they are from the float model's."""
 SCORED: Item[Scored] = Item("scored")
 """Accuracy, fidelity and predictions."""
+BOARD: Item[BoardTimes | None] = Item("board")
+"""What was measured of CPU nodes on a board."""
 FOOTPRINT: Item[Footprint] = Item("footprint")
 """What the compiled model costs."""
 NODES: Item[tuple[TrialNode, ...]] = Item("nodes")

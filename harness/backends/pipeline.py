@@ -12,6 +12,7 @@ from engine.convert.runner import Given, Item, Run, Stage
 from engine.fingerprint import Fingerprint, digest_of, fingerprint_of
 from harness.backends.foreign import hb_mapper_tool
 from harness.backends.items import (
+    BOARD,
     BROKEN,
     CALIBRATION_USE,
     CARD,
@@ -96,6 +97,7 @@ _GIVEN = (
     TOOL,
     STATISTICS,
     THREADS,
+    BOARD,
 )
 
 

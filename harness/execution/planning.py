@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.chips import March
+from engine.perf.board import BoardTimes, stored_times
 from harness.backends.pipeline import version_of_stages
 from harness.suites.suite import Point, Suite
 from harness.trials.configuration import configuration
@@ -20,10 +22,13 @@ def resolve(suite: Suite, points: Iterable[Point]) -> list[TrialSpec]:
         PtqlabError: a card, its data set or its splits are wrong or absent.
     """
     identities: dict[str, _Identity] = {}
+    boards: dict[March, BoardTimes | None] = {}
     specs = []
     for point in points:
         if point.model not in identities:
             identities[point.model] = _identify(load_card(point.model), suite)
+        if point.march not in boards:
+            boards[point.march] = stored_times(point.march.value)
         identity = identities[point.model]
         wanted = point.settings.calibration_samples or suite.calibration_samples or identity.calibration_samples
         spec = TrialSpec(
@@ -36,6 +41,7 @@ def resolve(suite: Suite, points: Iterable[Point]) -> list[TrialSpec]:
             file=identity.file,
             data=identity.data,
             engine="",
+            board=boards[point.march],
         )
         version = version_of_stages(point.settings, configuration(identity.card, spec, (), Path()))
         specs.append(spec.model_copy(update={"engine": version}))

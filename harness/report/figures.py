@@ -117,7 +117,7 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
         **_LAYOUT,
         height=520,
         legend={"orientation": "h", "y": -0.16},
-        xaxis={"title": LATENCY.title},
+        xaxis={"title": _latency_title(usable)},
         yaxis={
             "title": {"text": QUALITIES[0].title, "standoff": 8},
             "automargin": False,
@@ -125,6 +125,17 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
         updatemenus=[buttons(QUALITIES, lambda axis: _show_quality(axis, drawn))],
     )
     return figure
+
+
+def _latency_title(results: Sequence[TrialResult]) -> str:
+    """Of the axis of latencies: whether their CPU part was measured on a board."""
+    parts = [each.footprint for each in results if each.footprint is not None and each.footprint.cpu_ms]
+    if not parts:
+        return LATENCY.title
+    if all(part.cpu_measured_ms >= part.cpu_ms for part in parts):
+        return f"{LATENCY.title} (CPU measured)"
+    some = "partly measured" if any(part.cpu_measured_ms for part in parts) else "from nothing measured"
+    return f"{LATENCY.title} (CPU {some})"
 
 
 def heat_figure(results: Sequence[TrialResult], names: ShortNames) -> go.Figure:

@@ -28,7 +28,7 @@ from harness.report.night_data import nights_data
 from harness.report.node_data import chosen_trials, cosines_by_depth, profiles
 from harness.report.results import Sweep, sweep_folder
 from harness.report.sample_data import classes_data, worst_pictures
-from harness.report.tables import choice_text, known_conversions, warnings_of
+from harness.report.tables import choice_text, cpu_times, known_conversions, warnings_of
 from harness.report.templates import template
 from harness.report.trial_rows import table_of_trials
 from harness.tracking.views import compare_link, how_to_open, server_of, table_link
@@ -101,6 +101,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         warnings=warned[:MOST_NOTES],
         more_warnings=len(warned) - MOST_NOTES,
         known=known_conversions(sweep),
+        cpu_times=cpu_times(sweep),
         drifting=[drift for drift in drifting if drift.is_loss],
         nights=nights,
         figures=figures,

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.console import plain_table
+from engine.perf.board import cpu_statement
 from engine.terms import CalibrationType
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
@@ -37,7 +38,7 @@ _MARKS = {
     "≈": "≈ within noise of the best.",
     "=": "= same integers, and so same figures, as an earlier setting.",
 }
-_FIGURES = "± half a 95 % interval of Δ. ms: estimates."
+_FIGURES = "± half a 95 % interval of Δ. BPU ms: estimates."
 
 
 def sweep_tables(sweep: Sweep) -> list[Table]:
@@ -46,7 +47,7 @@ def sweep_tables(sweep: Sweep) -> list[Table]:
     tables = [_table(sweep, list(results)) for _, results in groups]
     if tables:
         used = "".join(sweep.marks(result.spec.key) for result in sweep.results)
-        legend = " ".join([*(text for mark, text in _MARKS.items() if mark in used), _FIGURES])
+        legend = " ".join([*(text for mark, text in _MARKS.items() if mark in used), _FIGURES, cpu_times(sweep)])
         tables[-1].caption = Text(f"{tables[-1].caption}\n{legend}")
     return tables
 
@@ -80,6 +81,14 @@ def _table(sweep: Sweep, results: Sequence[TrialResult]) -> Table:
             Text(verdict.value, _COLOURS[verdict]),
         )
     return table
+
+
+def cpu_times(sweep: Sweep) -> str:
+    """What the CPU times of a sweep rest on, in a sentence; empty where nothing runs on the CPU."""
+    footprints = [result.footprint for result in sweep.results if result.footprint is not None]
+    boards = dict.fromkeys(spec.board.origin for spec in sweep.summary.trials if spec.board is not None)
+    cpu, measured = sum(each.cpu_ms for each in footprints), sum(each.cpu_measured_ms for each in footprints)
+    return cpu_statement(1e3 * cpu, 1e3 * measured, ", ".join(boards))
 
 
 def warnings_of(sweep: Sweep) -> list[tuple[str, str]]:
@@ -211,7 +220,7 @@ def _figures(result: TrialResult) -> tuple[str, ...]:
         "" if fidelity.agreement is None else f"{fidelity.agreement:.4f}",
         f"{fidelity.cosine:.5f}",
         f"{footprint.latency_ms:.3f}" if footprint else "",
-        f"{footprint.cpu_ms:.3f}" if footprint else "",
+        footprint.cpu_text if footprint else "",
     )
 
 

@@ -129,7 +129,9 @@ class Footprint(StrictModel):
 
     Attributes:
         latency_ms: estimated time on the BPU.
-        cpu_ms: estimated time of what runs on the CPU, quantisation and layout changes too; for orders of magnitude.
+        cpu_ms: time of what runs on the CPU, quantisation and layout changes too.
+        cpu_measured_ms: the part of it that rests on measurements on a board; the rest is estimated from nothing that
+            was measured there, for orders of magnitude.
         ddr_mb: estimated DDR traffic, in 10^6 bytes.
         cpu_nodes: operators on the CPU.
         subgraphs: BPU subgraphs.
@@ -140,11 +142,17 @@ class Footprint(StrictModel):
     ddr_mb: float
     cpu_nodes: int
     subgraphs: int
+    cpu_measured_ms: float = 0.0
 
     @property
     def total_ms(self) -> float:
         """BPU and CPU, one after the other."""
         return self.latency_ms + self.cpu_ms
+
+    @property
+    def cpu_text(self) -> str:
+        """``cpu_ms`` with a mark where it is not all measured."""
+        return f"{'' if self.cpu_measured_ms >= self.cpu_ms else '~'}{self.cpu_ms:.3f}"
 
 
 class TrialNode(StrictModel):

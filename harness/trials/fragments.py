@@ -9,6 +9,7 @@ import yaml
 
 from engine.terms import Compatibility, DataType
 from harness.suites.settings import SWITCHES
+from harness.trials.figures import Footprint
 from harness.trials.trial import TrialResult, TrialSpec
 from harness.zoo.cards import load_card, model_cards
 
@@ -41,12 +42,19 @@ def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
     return groups | {"calibration_parameters": calibration}
 
 
+def _time(footprint: Footprint) -> str:
+    """Milliseconds, and how much of them is an estimate of CPU times that nothing was measured for."""
+    unmeasured = footprint.cpu_ms - footprint.cpu_measured_ms
+    guessed = f", of them ~{unmeasured:.3f} on the CPU, for which nothing was measured" if unmeasured > 0 else ""
+    return f"{footprint.total_ms:.3f} ms{guessed}"
+
+
 def as_yaml(result: TrialResult) -> str:
     """:func:`fragment` as text, with the trial it stands for in a comment."""
     spec = result.spec
     head = f"# {spec.id}: calibrated on {spec.calibration_samples} samples"
     if result.accuracy is not None and result.footprint is not None:
-        head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {result.footprint.total_ms:.3f} ms"
+        head += f"; {result.accuracy.metric} {result.accuracy.value:.4f}, {_time(result.footprint)}"
     content = fragment(spec, result.int16_nodes)
     type_rt = spec.settings.input_type_rt
     if type_rt is not None and spec.model in model_cards():  # one entry per input

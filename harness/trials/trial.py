@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 from engine.chips import March
 from engine.errors import MissingError
 from engine.ir import write_atomically
+from engine.perf.board import BoardTimes, cpu_statement
 from harness.cache import content_key, load_arrays, save_arrays
 from harness.card_folders import CardFolders
 from harness.strict_yaml import StrictModel
@@ -62,6 +63,7 @@ class TrialSpec(StrictModel):
         file: SHA-256 of the model file as it was found; ``absent`` where it was not.
         data: digest of the data set.
         engine: digest of sources and tools of all stages that the trial runs.
+        board: what was measured of CPU nodes on a board with the march's chip; None where nothing was.
     """
 
     model: str
@@ -73,6 +75,7 @@ class TrialSpec(StrictModel):
     file: str
     data: str
     engine: str
+    board: BoardTimes | None = None
 
     @property
     def key(self) -> str:
@@ -203,6 +206,14 @@ class TrialResult(StrictModel):
     def warnings(self) -> tuple[str, ...]:
         """Doubts about the calibration samples, and what is wrong with outputs."""
         return (*(f"calibration data: {doubt}" for doubt in self.doubts), *filter(None, [self.broken.text]))
+
+    @property
+    def cpu_times(self) -> str:
+        """What the time on the CPU rests on, in a sentence; empty where nothing runs there."""
+        if self.footprint is None:
+            return ""
+        cpu, measured = self.footprint.cpu_ms, self.footprint.cpu_measured_ms
+        return cpu_statement(1e3 * cpu, 1e3 * measured, "" if self.spec.board is None else self.spec.board.origin)
 
     def metrics(self) -> dict[str, float]:
         """All figures that exist, under the names that every table, MLflow and the gates use."""

@@ -304,6 +304,7 @@ def _write_profile(folder: Path, figures: dict[str, Any], latencies: Sequence[fl
     """``profiler.log`` (two JSON documents, ``***`` between them) and ``profiler.csv``."""
     from engine.ir import write_atomically
     from engine.perf import estimate
+    from engine.perf.board import SIMULATED
     from engine.perf.cpu import layout_costs
 
     predicted = estimate(compiled)
@@ -319,7 +320,7 @@ def _write_profile(folder: Path, figures: dict[str, Any], latencies: Sequence[fl
         },
         "model_latency": {**bpu, **cpu},
         "task_latency": tasks,
-        "note": "chip_latency and model_latency are estimates, task_latency is measured on the simulator; ms",
+        "note": SIMULATED,
     }
     text = json.dumps(figures, indent=2) + "\n***\n" + json.dumps(details, indent=2) + "\n"
     write_atomically(folder / "profiler.log", text.encode())

@@ -8,19 +8,20 @@ from engine.convert.tables import cosines, node_rows
 from engine.convert.unmeasured import mark_unmeasured
 from engine.ops.core.reasons import sentence_of
 from engine.perf import estimate
-from harness.backends.items import FOOTPRINT, NODES
+from harness.backends.items import BOARD, FOOTPRINT, NODES
 from harness.trials.figures import Footprint, TrialNode
 
 
 def _measure(work: Work) -> None:
     compiled = work[COMPILED]
-    performance = estimate(compiled)
+    performance = estimate(compiled, work[BOARD])
     footprint = Footprint(
         latency_ms=performance.latency_us / 1e3,
         cpu_ms=performance.cpu_us / 1e3,
         ddr_mb=performance.ddr_bytes / 1e6,
         cpu_nodes=len(compiled.cpu_nodes),
         subgraphs=len(performance.subgraphs),
+        cpu_measured_ms=performance.cpu_measured_us / 1e3,
     )
     work.give(FOOTPRINT, footprint)
 
@@ -55,7 +56,7 @@ def _tabulate(work: Work) -> None:
     work.give(NODES, tuple(found))
 
 
-MEASURE_FOOTPRINT = Stage(name="footprint", run=_measure, reads=(COMPILED,), gives=(FOOTPRINT,))
+MEASURE_FOOTPRINT = Stage(name="footprint", run=_measure, reads=(COMPILED, BOARD), gives=(FOOTPRINT,))
 TABULATE = Stage(
     name="nodes", run=_tabulate, reads=(COMPILED, CALIBRATED, OPTIMIZED, ORIGINAL, COMPARISON), gives=(NODES,)
 )

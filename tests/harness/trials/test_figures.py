@@ -61,3 +61,9 @@ def test_the_least_similar_output_is_named() -> None:
 
 def test_times_add_up() -> None:
     assert Footprint(latency_ms=1.5, cpu_ms=0.25, ddr_mb=1, cpu_nodes=1, subgraphs=1).total_ms == 1.75
+
+
+def test_times_on_the_cpu_that_were_not_measured_are_marked() -> None:
+    known = {"latency_ms": 1.5, "cpu_ms": 0.25, "ddr_mb": 1, "cpu_nodes": 1, "subgraphs": 1}
+    texts = [Footprint(**known, cpu_measured_ms=measured).cpu_text for measured in (0.0, 0.125, 0.25)]
+    assert texts == ["~0.250", "~0.250", "0.250"]

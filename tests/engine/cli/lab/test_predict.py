@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from engine.chips.latency import load_latency
 from engine.cli.lab.predict import as_dict
+from engine.errors import ConfigError
 from harness.cli.main import app
 from tests.engine.cli.lab.commands import MARCHES, model, printed
 from tests.engine.convert.conftest import Converted
@@ -74,3 +75,45 @@ def test_figures_are_those_of_the_estimate(converted: Converted) -> None:
     latencies = [node["latency_us"] for node in found["nodes"]]
     assert latencies == sorted(latencies, reverse=True)
     assert sum(latencies) == pytest.approx(performance.latency_us)
+
+
+def test_times_measured_on_a_board_replace_estimates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTQLAB_BOARDS", str(tmp_path / "boards"))
+    arguments = ("predict", model("mnist_lenet"), "--march", "bernoulli2")
+    before = printed(*arguments)["bernoulli2"]
+    assert (before["board"], before["cpu_measured_us"]) == (None, 0.0)
+    text = CliRunner().invoke(app, [*arguments]).stdout
+    assert "CPU times are estimates from nothing that was measured on a board" in text
+    node = next(node for node in before["cpu_us_by_node"] if node["type"] == "HzDequantize")
+    profile = tmp_path / "profiler.log"
+    profile.write_text(
+        json.dumps({"model_latency": {f"Dequantize_{node['node']}": {"avg_time": 0.5}, "BPU_net": {"avg_time": 3.0}}})
+    )
+    shown = CliRunner().invoke(app, [*arguments, "--profile", str(profile), "--board", "RDK X3"]).stdout
+    assert "BPU subgraphs took 3.000 ms there" in shown
+    after = printed(*arguments)["bernoulli2"]
+    assert after["cpu_measured_us"] == pytest.approx(500)
+    assert after["cpu_us"] == pytest.approx(before["cpu_us"] - node["us"] + 500)
+    assert after["board"].startswith("RDK X3 (profiler.log of ")
+    assert after["latency_us"] == before["latency_us"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--march", "bayes,bayes-e", "--profile", "PROFILE"), "was measured on one board"),
+        (("--board", "X3"), "belongs to --profile"),
+        (("--profile", "PROFILE"), "has no CPU node of this network on bayes-e"),
+    ],
+)
+def test_profiles_that_do_not_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], reason: str
+) -> None:
+    monkeypatch.setenv("PTQLAB_BOARDS", str(tmp_path / "boards"))
+    profile = tmp_path / "profiler.log"
+    profile.write_text('{"Softmax_of_another": {"avg_time": 0.5}}')
+    given = [str(profile) if option == "PROFILE" else option for option in options]
+    result = CliRunner().invoke(app, ["predict", model("mnist_lenet"), *given])
+    assert isinstance(result.exception, ConfigError)
+    assert reason in str(result.exception)
+    assert not (tmp_path / "boards").exists()

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.convert.items import CALIBRATED, COMPARISON, COMPILED, OPTIMIZED, ORIGINAL
-from harness.backends.items import FOOTPRINT, NODES
+from harness.backends.items import BOARD, FOOTPRINT, NODES
 from harness.backends.stages import inspect
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
 from harness.trials.figures import Footprint, TrialNode
@@ -18,10 +18,11 @@ from tests.harness.backends.stages import work
 
 def test_costs_are_in_milliseconds_and_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     performance = SimpleNamespace(latency_us=1500.0, cpu_us=250.0, ddr_bytes=2_500_000, subgraphs=[1, 2])
-    monkeypatch.setattr(inspect, "estimate", lambda compiled: performance)
+    performance.cpu_measured_us = 100.0
+    monkeypatch.setattr(inspect, "estimate", lambda compiled, board: {"measured": performance}[board])
     compiled = SimpleNamespace(cpu_nodes=["a", "b", "c"])
-    found = work.given_by(MEASURE_FOOTPRINT, {COMPILED: compiled})[FOOTPRINT]
-    assert found == Footprint(latency_ms=1.5, cpu_ms=0.25, ddr_mb=2.5, cpu_nodes=3, subgraphs=2)
+    found = work.given_by(MEASURE_FOOTPRINT, {COMPILED: compiled, BOARD: "measured"})[FOOTPRINT]
+    assert found == Footprint(latency_ms=1.5, cpu_ms=0.25, ddr_mb=2.5, cpu_nodes=3, subgraphs=2, cpu_measured_ms=0.1)
 
 
 def test_rows_are_those_of_the_conversion_with_the_reasons_of_the_calibrated_graph(

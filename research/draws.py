@@ -1,0 +1,527 @@
+"""Networks that are asked for their latency: single layers, pairs and blocks, drawn family by family from a seed.
+
+A draw is the same wherever it is drawn: ``latency_draw(family, index, march)``. A single layer lies between two
+convolutions of one tap (or between two dense layers, where it reads tokens), so that it is neither the first nor the
+last, which run otherwise; the sizes are drawn around multiples of 4, 8, 16 and 32.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import onnx
+
+from engine.chips import load_chip
+from engine.conformance.hunt.grammar import attention, maps
+from engine.conformance.hunt.grammar.drawing import Drawing
+from engine.conformance.hunt.grammar.networks import draw_network
+from engine.terms import OptimizeLevel
+
+SEED = 41
+"""Of all draws."""
+MOST_ELEMENTS = 1 << 20
+"""Of the largest map of a draw."""
+MOST_MACS = 1 << 29
+"""Multiply-accumulates of a draw: the original computes it for its calibration."""
+
+Layer = Callable[[Drawing, str], str]
+"""Takes a map, shape (1, channels, rows, columns), or tokens, shape (1, tokens, width), and gives one."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One network and how it is compiled.
+
+    Attributes:
+        family: what it shows.
+        index: of the draw within its family.
+        model: the float network.
+        march: BPU architecture.
+        level: ``optimize_level``.
+        cores: ``core_num``.
+        requests: ``node_info``: what is asked of nodes, by name.
+    """
+
+    family: str
+    index: int
+    model: onnx.ModelProto
+    march: str
+    level: OptimizeLevel
+    cores: int
+    requests: Mapping[str, Mapping[str, str]]
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What names it."""
+        return self.family, self.index, self.march
+
+
+def latency_draw(family: str, index: int, march: str) -> Drawn:
+    """The draw number ``index`` of ``family`` on ``march``.
+
+    Raises:
+        KeyError: there is no such family.
+    """
+    attempt = 0
+    while True:
+        found = _attempt(family, index, march, attempt)
+        if found is not None:
+            return found
+        attempt += 1
+
+
+def _attempt(family: str, index: int, march: str, attempt: int) -> Drawn | None:
+    """A draw, or None where it is larger than a draw may be."""
+    rng = random.Random(f"{SEED}-{family}-{index}-{march}-{attempt}")
+    if family == NETWORKS:
+        net = draw_network(SEED, index)
+    else:
+        net = Drawing(
+            f"latency_{family}_{index}",
+            FAMILIES[family].shape(rng),
+            (SEED, index, attempt, *family.encode(), *march.encode()),
+        )
+        net.opset, net.unfolded, net.uneven = 11, False, 0.0
+        net.activation = rng.choice(("relu", "relu", "relu", "silu", "hard_swish", "leaky_relu", "gelu"))
+        net.output(FAMILIES[family].build(net, "x"))
+    model = net.model()
+    if not _is_small(model):
+        return None
+    return Drawn(
+        family, index, model, march, _level(rng, family), _cores(rng, march), _requests(rng, family, model, march)
+    )
+
+
+def _is_small(model: onnx.ModelProto) -> bool:
+    known = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in _values(model)}
+    weights = {each.name: list(each.dims) for each in model.graph.initializer}
+    if max(map(math.prod, known.values())) > MOST_ELEMENTS:
+        return False
+    macs = 0
+    for node in model.graph.node:
+        if node.op_type == "Conv":
+            macs += math.prod(known[node.output[0]]) * math.prod(weights[node.input[1]][1:])
+        if node.op_type == "MatMul":
+            macs += math.prod(known[node.output[0]]) * (known.get(node.input[0]) or weights[node.input[0]])[-1]
+    return macs <= MOST_MACS
+
+
+def _values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    return [*model.graph.input, *model.graph.value_info, *model.graph.output]
+
+
+def _level(rng: random.Random, family: str) -> OptimizeLevel:
+    """Mostly O2, which is what people ship with; O0 is what the checker compiles with."""
+    if family == NETWORKS:
+        return OptimizeLevel.O2
+    levels = (OptimizeLevel.O2, OptimizeLevel.O0, OptimizeLevel.O1, OptimizeLevel.O3)
+    return rng.choices(levels, (76, 14, 5, 5))[0]
+
+
+def _cores(rng: random.Random, march: str) -> int:
+    return 2 if march == "bernoulli2" and rng.random() < 0.1 else 1
+
+
+def _requests(rng: random.Random, family: str, model: onnx.ModelProto, march: str) -> dict[str, dict[str, str]]:
+    """int16 for all nodes of some draws, and Softmax on the BPU: it would run on the CPU by itself."""
+    if not load_chip(march).int16:
+        return {}
+    wide = family in _WIDE or (family != NETWORKS and rng.random() < 0.08)
+    found = {}
+    for node in model.graph.node:
+        if wide and node.op_type in _MAY_BE_WIDE:
+            found[node.name] = {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}
+        elif node.op_type == "Softmax" and family != NETWORKS:
+            found[node.name] = {"ON": "BPU"}
+    return found
+
+
+_MAY_BE_WIDE = frozenset({"Conv", "MatMul", "Add", "Sub", "Mul", "Concat", "Sigmoid", "AveragePool", "MaxPool"})
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+_CHANNELS = (
+    1,
+    3,
+    4,
+    8,
+    12,
+    15,
+    16,
+    17,
+    20,
+    24,
+    31,
+    32,
+    33,
+    40,
+    48,
+    56,
+    63,
+    64,
+    65,
+    72,
+    80,
+    96,
+    112,
+    128,
+    144,
+    160,
+    192,
+)
+_MANY = (224, 240, 255, 256, 257, 320, 384, 480, 512, 640, 768, 960, 1024)
+_SIDES = (1, 2, 3, 4, 5, 7, 8, 10, 12, 13, 14, 16, 20, 24, 26, 28, 32, 40, 48, 52, 56, 64, 80, 96, 112, 128, 160)
+_LARGE = (192, 224, 256, 320, 416, 512, 640)
+
+
+def _map(rng: random.Random) -> tuple[int, ...]:
+    """A map, most of them square."""
+    channels = rng.choice(_CHANNELS if rng.random() < 0.75 else _MANY)
+    height = rng.choice(_SIDES if rng.random() < 0.85 else _LARGE)
+    width = height if rng.random() < 0.8 else rng.choice(_SIDES)
+    return 1, channels, height, width
+
+
+def _even_map(rng: random.Random) -> tuple[int, ...]:
+    """A map whose channels and sides can be divided."""
+    channels = rng.choice((16, 32, 48, 64, 96, 128, 192, 256))
+    side = rng.choice((4, 8, 16, 20, 24, 28, 32, 40, 56, 64, 80))
+    return 1, channels, side, side if rng.random() < 0.8 else rng.choice((8, 16, 20, 32, 40))
+
+
+def _tokens(rng: random.Random) -> tuple[int, ...]:
+    """Tokens of a transformer."""
+    count = rng.choice((16, 49, 64, 100, 144, 196, 197, 256, 400, 576, 784, 1600))
+    return 1, count, rng.choice((16, 32, 48, 64, 96, 128, 192, 256, 384))
+
+
+def _narrow_map(rng: random.Random) -> tuple[int, ...]:
+    """What attention over a map reads."""
+    channels, side = rng.choice((16, 32, 64, 96, 128, 192, 256)), rng.choice((4, 7, 8, 10, 14, 16, 20, 24, 28, 32, 40))
+    return 1, channels, side, side
+
+
+# -- single layers ----------------------------------------------------------------------------------------------------
+
+
+def _between(layer: Layer) -> Layer:
+    """``layer`` between two convolutions of one tap."""
+
+    def build(net: Drawing, x: str) -> str:
+        y = layer(net, net.op("Relu", net.convolve(x, net.channels(x))))
+        return net.convolve(y, net.pick(8, 16, 32)) if len(net.dims(y)) == 4 else y
+
+    return build
+
+
+def _between_dense(layer: Layer) -> Layer:
+    """``layer`` between two dense layers over the last axis."""
+
+    def build(net: Drawing, x: str) -> str:
+        y = layer(net, net.op("Relu", net.dense(x, net.dims(x)[-1])))
+        return net.dense(y, net.pick(16, 32))
+
+    return build
+
+
+def _dense_kernel(net: Drawing, x: str) -> str:
+    made = net.pick(*_CHANNELS[3:], *_MANY[:6])
+    kernels: tuple[int | tuple[int, int], ...] = (1, 1, 3, 3, 3, 5, 7, (1, 3), (3, 1), (1, 7), (7, 1))
+    kernel = net.pick(*kernels)
+    return net.op("Relu", net.convolve(x, made, kernel, net.pick(1, 1, 1, 2), dilation=net.pick(1, 1, 1, 1, 2, 3)))
+
+
+def _depthwise(net: Drawing, x: str) -> str:
+    return net.op("Relu", net.depthwise(x, net.pick(3, 3, 5, 5, 7, 9, 11), net.pick(1, 1, 2)))
+
+
+def _grouped(net: Drawing, x: str) -> str:
+    channels = net.channels(x)
+    groups = [count for count in (2, 3, 4, 8, 16, 32) if channels % count == 0 and channels // count > 1] or [1]
+    return net.op("Relu", net.convolve(x, channels, net.pick(1, 3, 3, 5), net.pick(1, 1, 2), net.pick(*groups)))
+
+
+def _stack(net: Drawing, x: str) -> str:
+    for _ in range(net.pick(1, 2, 3)):
+        made = net.pick(net.channels(x), net.channels(x), net.pick(*_CHANNELS[3:]))
+        x = net.activate(net.convolve(x, made, net.pick(1, 3, 3, 5)))
+    return x
+
+
+def _transposed(net: Drawing, x: str) -> str:
+    kernel, stride, pad = net.pick((2, 2, 0), (4, 2, 1), (3, 2, 1))
+    channels = net.channels(x)
+    weights = net.normal(channels, net.pick(8, 16, 32, 64), kernel, kernel, scale=0.1)
+    return net.op("ConvTranspose", x, weights, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+
+
+def _two_maps(net: Drawing, x: str) -> str:
+    """A sum, difference or product of maps that two layers compute, or that one and its own input are."""
+    kind = net.pick("Add", "Add", "Mul", "Mul", "Sub")
+    first = net.op("Sigmoid" if net.chance(0.5) else "Relu", net.convolve(x, net.channels(x)))
+    return net.op(kind, first, x if net.chance(0.5) else net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4))
+
+
+def _broadcast(net: Drawing, x: str) -> str:
+    """A gate per channel or per pixel, or constants per channel."""
+    kind = net.pick("channel", "pixel", "constant", "constant sum")
+    if kind == "constant":
+        return net.op("Mul", net.op("Sigmoid", x), net.positive(net.channels(x), 1, 1))
+    if kind == "constant sum":
+        return net.op("Add", net.op("Sigmoid", x), net.normal(net.channels(x), 1, 1))
+    if kind == "pixel":
+        return net.op("Mul", x, net.op("Sigmoid", net.convolve(x, 1)))
+    return net.op("Mul", x, net.op("Sigmoid", net.convolve(net.op("GlobalAveragePool", x), net.channels(x))))
+
+
+def _activation(net: Drawing, x: str) -> str:
+    kind = net.pick("silu", "hard_swish", "leaky_relu", "gelu", "prelu", "mish", "elu", "tanh", "sigmoid")
+    return net.activate(x, kind)
+
+
+def _pool(net: Drawing, x: str) -> str:
+    kernel, stride, pad = net.pick(
+        (2, 2, 0), (3, 2, 1), (3, 1, 1), (5, 1, 2), (3, 2, 0), (9, 1, 4), (13, 1, 6), (4, 4, 0)
+    )
+    if min(net.size(x)) < kernel:
+        kernel, stride, pad = 1, 1, 0
+    return net.pool(x, kernel, stride, net.pick("MaxPool", "MaxPool", "AveragePool"), pad)
+
+
+def _reduce(net: Drawing, x: str) -> str:
+    kind = net.pick("ReduceMean", "ReduceMean", "ReduceMax", "ReduceSum")
+    return net.op(kind, x, axes=net.pick([1], [2, 3], [2], [3]), keepdims=1)
+
+
+def _global(net: Drawing, x: str) -> str:
+    return net.op(net.pick("GlobalAveragePool", "GlobalAveragePool", "GlobalMaxPool"), x)
+
+
+def _resize(net: Drawing, x: str) -> str:
+    height, width = net.size(x)
+    factor = net.pick(2, 2, 2, 4, 3)
+    return net.resize(x, height * factor, width * factor, net.pick("nearest", "nearest", "linear"))
+
+
+def _concat(net: Drawing, x: str) -> str:
+    parts = [net.op("Relu", net.convolve(x, net.pick(8, 12, 16, 32, 64))) for _ in range(net.pick(1, 2, 3))]
+    return net.concat(x, *parts)
+
+
+def _split(net: Drawing, x: str) -> str:
+    half = net.channels(x) // 2
+    first, second = net.divide(x, half, net.channels(x) - half)
+    second = net.op("Relu", net.convolve(second, net.channels(second), net.pick(1, 3)))
+    return net.concat(first, second)
+
+
+def _cut(net: Drawing, x: str) -> str:
+    height, width = net.size(x)
+    match net.pick("rows", "columns", "channels", "strided", "pad"):
+        case "rows" if height > 1:
+            return net.cut(x, height // 3, height, 2)
+        case "columns" if width > 1:
+            return net.cut(x, 0, width // 2, 3)
+        case "strided" if height > 1:
+            return net.cut(x, 0, height, 2, 2)
+        case "pad":
+            return net.pad(x, *(net.pick(1, 2) for _ in range(4)))
+        case _:
+            return net.cut(x, net.channels(x) // 4, net.channels(x), 1)
+
+
+# -- movements --------------------------------------------------------------------------------------------------------
+
+
+def _as_tokens(net: Drawing, x: str) -> str:
+    """The pixels of a map as tokens, dense layer, perhaps the map again."""
+    (height, width), tokens = net.size(x), net.tokens(x)
+    tokens = net.op("Relu", net.dense(tokens, net.dims(tokens)[2]))
+    return net.image(tokens, height, width) if net.chance(0.6) else tokens
+
+
+def _flattened(net: Drawing, x: str) -> str:
+    """A map in NCHW in another shape: planes joined or cut, or groups of channels."""
+    _, channels, height, width = net.dims(x)
+    kind = net.pick("planes", "line", "groups", "swapped")
+    if kind == "planes":
+        return net.reshape(x, 1, 1, channels, height * width)
+    if kind == "line":
+        return net.reshape(x, 1, channels * height, width, 1)
+    if kind == "groups" and channels % 4 == 0:
+        return net.reshape(x, 4, channels // 4, height, width)
+    return net.transpose(x, *net.pick((0, 2, 1, 3), (0, 3, 2, 1), (0, 1, 3, 2), (0, 2, 3, 1)))
+
+
+def _shuffled(net: Drawing, x: str) -> str:
+    """Channels shuffled, pixels to channels, channels to pixels."""
+    _, channels, height, width = net.dims(x)
+    kind = net.pick("shuffle", "to depth", "to space")
+    if kind == "to depth" and height % 2 == width % 2 == 0:
+        return net.op("SpaceToDepth", x, blocksize=2)
+    if kind == "to space" and channels % 4 == 0:
+        return net.op("DepthToSpace", x, blocksize=2, mode=net.pick("CRD", "DCR"))
+    groups = 2 if channels % 2 == 0 else 1
+    y = net.transpose(net.reshape(x, 1, groups, channels // groups, height, width), 0, 2, 1, 3, 4)
+    return net.reshape(y, 1, channels, height, width)
+
+
+def _heads(net: Drawing, x: str) -> str:
+    """Tokens cut into heads and back, in rank 4."""
+    _, tokens, width = net.dims(x)
+    heads = net.pick(*(count for count in (1, 2, 3, 4, 6, 8) if width % count == 0))
+    y = net.transpose(net.reshape(x, 1, tokens, heads, width // heads), 0, 2, 1, 3)
+    y = net.op("Relu", net.op("Mul", y, net.scalar(0.7)))
+    return net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, width)
+
+
+def _windows(net: Drawing, x: str) -> str:
+    """A map in channels last cut into windows and back."""
+    _, channels, height, width = net.dims(x)
+    side = next(each for each in (7, 8, 5, 4, 2, 1) if height % each == 0 and width % each == 0)
+    down, across = height // side, width // side
+    y = net.transpose(x, 0, 2, 3, 1)
+    y = net.transpose(net.reshape(y, 1, down, side, across, side, channels), 0, 1, 3, 2, 4, 5)
+    y = net.op("Relu", net.dense(net.reshape(y, down * across, side * side, channels), channels))
+    if net.chance(0.4):
+        return y
+    y = net.transpose(net.reshape(y, 1, down, across, side, side, channels), 0, 1, 3, 2, 4, 5)
+    return net.transpose(net.reshape(y, 1, height, width, channels), 0, 3, 1, 2)
+
+
+def _swapped(net: Drawing, x: str) -> str:
+    """Tokens and channels change places, a dense layer, and back: mixers."""
+    y = net.transpose(x, 0, 2, 1)
+    return net.transpose(net.op("Relu", net.dense(y, net.dims(y)[2])), 0, 2, 1)
+
+
+# -- attention --------------------------------------------------------------------------------------------------------
+
+
+def _product(net: Drawing, x: str) -> str:
+    """Tokens times tokens, tokens times channels."""
+    q, k = (net.dense(x, net.pick(16, 32, 64)) for _ in range(2))
+    if net.dims(q) != net.dims(k):
+        k = net.dense(k, net.dims(q)[2])
+    scores = net.op("MatMul", q, net.transpose(k, 0, 2, 1))
+    return net.op("MatMul", scores, net.dense(x, net.pick(16, 32, 64))) if net.chance(0.7) else scores
+
+
+def _softmax(net: Drawing, x: str) -> str:
+    return net.op("Softmax", x, axis=len(net.dims(x)) - 1)
+
+
+def _norm(net: Drawing, x: str) -> str:
+    return net.norm_last(x)
+
+
+def _channel_norm(net: Drawing, x: str) -> str:
+    return net.transpose(net.norm_last(net.transpose(x, 0, 2, 3, 1)), 0, 3, 1, 2)
+
+
+def _perceptron(net: Drawing, x: str) -> str:
+    return net.op("Add", x, attention.perceptron(net, x))
+
+
+def _headed(net: Drawing, x: str) -> str:
+    """Self-attention of as many heads as people use."""
+    _, tokens, width = net.dims(x)
+    heads = net.pick(*(count for count in (1, 2, 3, 4, 6, 8) if width % count == 0 and width // count >= 8))
+    size = width // heads
+
+    def part(y: str) -> str:
+        return net.transpose(net.reshape(net.dense(y, width), 1, tokens, heads, size), 0, 2, 1, 3)
+
+    mixed = attention.attend(net, part(x), part(x), part(x))
+    return net.dense(net.reshape(net.transpose(mixed, 0, 2, 1, 3), 1, tokens, width), width)
+
+
+def _one_of(*blocks: Layer) -> Layer:
+    def build(net: Drawing, x: str) -> str:
+        block = net.pick(*blocks)
+        net.blocks.append(block.__name__)
+        return block(net, x)
+
+    return build
+
+
+# -- families ---------------------------------------------------------------------------------------------------------
+
+Shape = Callable[[random.Random], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class DrawFamily:
+    """Draws that show one thing.
+
+    Attributes:
+        shape: of the input.
+        build: the network behind it.
+    """
+
+    shape: Shape
+    build: Layer
+
+
+NETWORKS = "network"
+"""The family of whole networks of the hunt's grammar."""
+
+FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
+    {
+        "conv": DrawFamily(_map, _between(_dense_kernel)),
+        "conv_int16": DrawFamily(_map, _between(_dense_kernel)),
+        "depthwise": DrawFamily(_map, _between(_depthwise)),
+        "grouped": DrawFamily(_map, _between(_grouped)),
+        "stack": DrawFamily(_map, _stack),
+        "transposed": DrawFamily(_map, _between(_transposed)),
+        "elementwise": DrawFamily(_map, _between(_two_maps)),
+        "elementwise_int16": DrawFamily(_map, _between(_two_maps)),
+        "broadcast": DrawFamily(_map, _between(_broadcast)),
+        "activation": DrawFamily(_map, _between(_activation)),
+        "pool": DrawFamily(_map, _between(_pool)),
+        "reduce": DrawFamily(_map, _between(_reduce)),
+        "global": DrawFamily(_map, _between(_global)),
+        "resize": DrawFamily(_map, _between(_resize)),
+        "concat": DrawFamily(_map, _between(_concat)),
+        "split": DrawFamily(_map, _between(_split)),
+        "cut": DrawFamily(_map, _between(_cut)),
+        "tokens": DrawFamily(_narrow_map, _between(_as_tokens)),
+        "flattened": DrawFamily(_narrow_map, _between(_flattened)),
+        "shuffled": DrawFamily(_even_map, _between(_shuffled)),
+        "heads": DrawFamily(_tokens, _between_dense(_heads)),
+        "windows": DrawFamily(_even_map, _between(_windows)),
+        "swapped": DrawFamily(_tokens, _between_dense(_swapped)),
+        "product": DrawFamily(_tokens, _between_dense(_product)),
+        "softmax": DrawFamily(_tokens, _between_dense(_softmax)),
+        "norm": DrawFamily(_tokens, _between_dense(_norm)),
+        "channel_norm": DrawFamily(_narrow_map, _between(_channel_norm)),
+        "perceptron": DrawFamily(_tokens, _between_dense(_perceptron)),
+        "headed": DrawFamily(_tokens, _between_dense(_headed)),
+        "token_block": DrawFamily(_tokens, _one_of(*attention.TOKEN_BLOCKS)),
+        "map_attention": DrawFamily(_narrow_map, _between(_one_of(*attention.MAP_ATTENTION))),
+        "body": DrawFamily(_even_map, _between(_one_of(*maps.BODIES))),
+    }
+)
+"""What is drawn, by name."""
+
+_WIDE = frozenset({"conv_int16", "elementwise_int16"})
+
+OF_TOKENS = frozenset(
+    {
+        "heads",
+        "swapped",
+        "product",
+        "softmax",
+        "norm",
+        "perceptron",
+        "headed",
+        "token_block",
+        "windows",
+        "map_attention",
+    }
+)
+"""Families that the oldest march leaves to the CPU for the most part."""
