@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class KernelsHook(BuildHookInterface):
-    """Writes ``engine/simulate/kernels/objects``, which the wheel takes along."""
+    """Writes ``engine/native/objects``, which the wheel takes along."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before files are collected."""

@@ -57,7 +57,7 @@ def main(outdir: str) -> None:
     wheel = """
 [tool.hatch.build.targets.wheel]
 packages = ["engine"]
-artifacts = ["engine/simulate/kernels/objects/*.o"]
+artifacts = ["engine/native/objects/*.o"]
 
 [tool.hatch.build.targets.wheel.hooks.custom]
 path = "hatch_build.py"

@@ -36,7 +36,7 @@ LAYERS = (
     {"model_bounds", "untrusted"},
     {"limits"},
     {"chips"},
-    {"alignment", "errors", "exports", "fingerprint", "jit", "pages", "sealed", "terms", "version"},
+    {"alignment", "errors", "exports", "fingerprint", "jit", "native", "pages", "sealed", "terms", "version"},
     {"deferral", "visible"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}

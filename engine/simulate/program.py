@@ -373,7 +373,7 @@ class Lifetimes:
             low, high = low >> 1, high >> 1
 
     def during(self, buffer: Buffer) -> list[Buffer]:
-        """Those that live at the same time as ``buffer``."""
+        """The buffers that live at the same time as ``buffer``."""
         found: list[Buffer] = []
         node = self._leaves + buffer.first + 1
         while node:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.simulate.kernels.prebuilt import supported
-from engine.simulate.kernels.registers import LEVELS, available_features
+from engine.native.prebuilt import supported
+from engine.native.registers import LEVELS, available_features
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +22,7 @@ import sys
 sys.modules.update(dict.fromkeys(("numba", "llvmlite")))  # importing them fails
 import numpy as np
 from engine.simulate import Session
-from engine.simulate.kernels.registers import LEVEL
+from engine.native.registers import LEVEL
 from tests.golden_cases import BUNDLED, conversion_cases
 for case in conversion_cases(BUNDLED):
     session = Session(case.model, mode="fast")

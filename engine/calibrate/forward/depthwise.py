@@ -20,6 +20,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate.compiled import DEPTHWISE
 from engine.errors import ModelError
 from engine.ir import attribute, constant_of, shape_of, to_bytes
 from engine.optimize.base import clip_bounds
@@ -35,7 +36,7 @@ WORTHWHILE = 1 << 18
 
 
 Pair = tuple[int, int]
-"""Of rows and columns."""
+"""One number for rows and one for columns."""
 
 
 @dataclass(frozen=True)
@@ -66,27 +67,38 @@ class DepthwiseNode:
         self._weight = np.ascontiguousarray(weight[:, 0])
         self._bias = np.ascontiguousarray(biases[0]) if biases else np.zeros(len(weight), np.float32)
         self._geometry = _geometry(node)
-        self._low, self._high = (
-            np.float32(attribute(node, name, bound)) for name, bound in (("low", -math.inf), ("high", math.inf))
-        )
+        bounds = [attribute(node, name, bound) for name, bound in (("low", -math.inf), ("high", math.inf))]
+        self._bounds = np.array(bounds, np.float32)
 
     def __call__(self, source: Array, result: Array) -> None:
         """Compute ``source``, float32, shape (samples, channels, height, width), into ``result``."""
-        from engine.calibrate.forward.depthwise_loops import depthwise
+        convolve(source, self._weight, self._bias, self._geometry, self._bounds, result)
 
-        geometry = self._geometry
-        for sample, out in zip(source, result, strict=True):
-            depthwise(
-                sample,
-                self._weight,
-                self._bias,
-                geometry.strides,
-                geometry.dilations,
-                geometry.begins,
-                self._low,
-                self._high,
-                out,
-            )
+
+def convolve(
+    source: Array, weight: Array, bias: Array, geometry: DepthwiseGeometry, bounds: Array, result: Array
+) -> None:
+    """Convolve every channel with its own kernel, add the bias, clip; float32, C-contiguous.
+
+    Args:
+        source: shape (samples, channels, height, width).
+        weight: shape (channels, kernel height, kernel width); 8 n + 1 taps.
+        bias: shape (channels,).
+        geometry: of a sample.
+        bounds: what results are clipped to, shape (2,).
+        result: shape (samples, channels, rows, columns), changed.
+    """
+    strides, dilations = geometry.strides, geometry.dilations
+    rows, columns = (
+        size + (taps - 1) * dilation // stride
+        for size, taps, dilation, stride in zip(result.shape[2:], geometry.kernel, dilations, strides, strict=True)
+    )
+    steps = np.array([*strides, *dilations, *geometry.begins, *geometry.kernel])
+    planes = np.zeros(math.prod(strides) * rows * columns, np.float32)
+    offsets, taps = np.empty(math.prod(geometry.kernel), np.int64), weight.reshape(len(weight), -1)
+    sums = np.empty((result.shape[2] - 1) * columns + result.shape[3], np.float32)
+    for sample, out in zip(source, result, strict=True):
+        DEPTHWISE(sample, taps, bias, steps, bounds, planes, offsets, sums, out)
 
 
 def is_depthwise(node: ir.Node) -> bool:

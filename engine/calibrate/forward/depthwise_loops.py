@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 from engine.jit import entry
 
 Floats = NDArray[np.float32]
-_BLOCK = 2048
+Whole = NDArray[np.int64]
+BLOCK = 2048
 """Results that are summed at a time: they and what they are sums of stay in the first cache."""
 
 
 @entry
-def depthwise(
+def depthwise_maps(
     source: Floats,
     weight: Floats,
     bias: Floats,
-    strides: tuple[int, int],
-    dilations: tuple[int, int],
-    pads: tuple[int, int],
-    low: np.float32,
-    high: np.float32,
+    steps: Whole,
+    bounds: Floats,
+    planes: Floats,
+    offsets: Whole,
+    sums: Floats,
     result: Floats,
 ) -> None:
     """One sample: every channel convolved with its own kernel, the bias added, clipped.
@@ -33,32 +34,32 @@ def depthwise(
 
     Args:
         source: shape (channels, height, width).
-        weight: shape (channels, kernel height, kernel width); 8 n + 1 taps.
+        weight: shape (channels, taps), of 8 n + 1 taps.
         bias: shape (channels,).
-        strides: of rows and columns; so ``dilations``.
-        pads: before the first row and column.
-        low, high: what results are clipped to.
-        result: shape (channels, rows, columns).
+        steps: strides of rows and columns, dilations, padding before the first row and column, rows and columns of the
+            kernel, shape (8,).
+        bounds: what results are clipped to, shape (2,).
+        planes: zeros: one channel with its padding.
+        offsets: room for those of the taps.
+        sums: room for the results of one channel, with what lies between their rows.
+        result: shape (channels, rows, columns), changed.
     """
-    kernel_rows, kernel_columns = weight.shape[1:]
+    strides, dilations, pads = (steps[0], steps[1]), (steps[2], steps[3]), (steps[4], steps[5])
+    kernel_rows, kernel_columns = steps[6], steps[7]
     columns = result.shape[2] + (kernel_columns - 1) * dilations[1] // strides[1]
     rows = result.shape[1] + (kernel_rows - 1) * dilations[0] // strides[0]
-    planes = np.zeros(strides[0] * strides[1] * rows * columns, np.float32)
-    offsets = np.empty(kernel_rows * kernel_columns, np.int64)
     for row in range(kernel_rows):
         for column in range(kernel_columns):
             y, x = row * dilations[0], column * dilations[1]
             plane = (y % strides[0]) * strides[1] + x % strides[1]
             offsets[row * kernel_columns + column] = (plane * rows + y // strides[0]) * columns + x // strides[1]
-    taps = weight.reshape(weight.shape[0], offsets.size)
-    sums = np.empty((result.shape[1] - 1) * columns + result.shape[2], np.float32)
     for channel in range(result.shape[0]):
         _lay_out(source[channel], strides, pads, rows, columns, planes)
-        for start in range(0, sums.size, _BLOCK):
-            part, shifted = sums[start : start + _BLOCK], planes[start:]
+        for start in range(0, sums.size, BLOCK):
+            part, shifted = sums[start : start + BLOCK], planes[start:]
             for first in range(0, offsets.size - 1, 8):
-                _add_eight(shifted, offsets[first:], taps[channel, first:], first == 0, part)
-            _finish(shifted[offsets[-1] :], taps[channel, -1], bias[channel], low, high, part)
+                _add_eight(shifted, offsets[first:], weight[channel, first:], first == 0, part)
+            _finish(shifted[offsets[-1] :], weight[channel, -1], bias[channel], bounds[0], bounds[1], part)
         for row in range(result.shape[1]):
             line, found = result[channel, row], sums[row * columns :]
             for column in range(line.size):

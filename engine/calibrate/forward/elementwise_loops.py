@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.calibrate.compiled import ELEMENTWISE_BLOCK
 from engine.jit import entry, fusing_entry
 
 Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
 
-_BLOCK = 1024
-"""Numbers that are computed at a time."""
 _END, _DEGREE = 2.5, 20
 """The error function up to here is a polynomial of the square, times the number itself."""
 _MIDDLE = _END**2 / 2
@@ -35,7 +35,7 @@ _LOG2_E, _LN2 = 1 / math.log(2), math.log(2)
 _ROUNDER = 1.5 * 2.0**52
 """A float64 to which this was added has its integer part in the last bits."""
 _BIAS, _FRACTION = 1023, 52
-"""Of exponents of float64, and bits below the exponent."""
+"""Bias of the exponent of a float64, and number of bits below the exponent."""
 _EXP_MARGIN = 2.0**-30
 """More than the exponential by polynomial (2^-46) and those of C libraries before they round (glibc 2^-33) are off by.
 """
@@ -45,15 +45,15 @@ _E = tuple(1 / math.factorial(power) for power in range(12, -1, -1))
 
 
 @entry
-def swish(source: Floats, result: Floats) -> None:
+def swish(source: Floats, unsure: Places, result: Floats) -> None:
     """``x * (1 / (1 + exp(-x)))``, every step rounded to float32, the exponential the C library's; arrays (n,).
 
     A polynomial bounds the exponential, as that of :func:`gelu`; where that does not tell, the C library is asked.
+    ``unsure`` has room for ``ELEMENTWISE_BLOCK`` places.
     """
     one = np.float32(1)
-    unsure = np.empty(_BLOCK, np.int64)
-    for start in range(0, source.size, _BLOCK):
-        given, found = source[start : start + _BLOCK], result[start : start + _BLOCK]
+    for start in range(0, source.size, ELEMENTWISE_BLOCK):
+        given, found = source[start : start + ELEMENTWISE_BLOCK], result[start : start + ELEMENTWISE_BLOCK]
         _swish_where_sure(given, found)
         count = 0
         for index in range(given.size):
@@ -101,15 +101,15 @@ def rsqrt(source: Floats, epsilon: np.float32, result: Floats) -> None:
 
 
 @entry
-def gelu(source: Floats, result: Floats) -> None:
+def gelu(source: Floats, unsure: Places, result: Floats) -> None:
     """``0.5 x (1 + erf(x / sqrt(2)))`` in float64, erf being the C library's, rounded once; arrays of shape (n,).
 
     A polynomial, of which the compiler makes vector instructions, bounds the result. Where both bounds are rounded to
-    the same number, that is the result; elsewhere the C library is asked.
+    the same number, that is the result; elsewhere the C library is asked. ``unsure`` has room for
+    ``ELEMENTWISE_BLOCK`` places.
     """
-    unsure = np.empty(_BLOCK, np.int64)
-    for start in range(0, source.size, _BLOCK):
-        given, found = source[start : start + _BLOCK], result[start : start + _BLOCK]
+    for start in range(0, source.size, ELEMENTWISE_BLOCK):
+        given, found = source[start : start + ELEMENTWISE_BLOCK], result[start : start + ELEMENTWISE_BLOCK]
         _gelu_where_sure(given, found)
         count = 0
         for index in range(given.size):

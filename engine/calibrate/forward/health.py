@@ -23,7 +23,7 @@ MOST_DEAD = 0.02
 """Share of the elements of an output that may lie in a slice without information."""
 
 _MARGIN = 0.01
-"""Of the range of an output, by which an element lies beyond it."""
+"""An element lies beyond the range of an output if it does so by this share of the range."""
 _VARIES = 0.01
 """Relative to the largest magnitude in a slice, by how much its values differ where they say something."""
 _LEAST_SLICE = 16

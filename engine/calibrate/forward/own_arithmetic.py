@@ -27,6 +27,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate.compiled import ELEMENTWISE_BLOCK, GELU, MEAN_OF_MIDDLE, RSQRT, SOFTMAX_ROWS, SWISH
 from engine.errors import ModelError
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
 from engine.ops.foreign.composite import PREPROCESS
@@ -70,9 +71,7 @@ def computed(node: ir.Node) -> Compute:
 
 def _swish(node: ir.Node) -> Compute:
     def compute(source: Array, result: Array) -> None:
-        from engine.calibrate.forward.elementwise_loops import swish
-
-        swish(np.ascontiguousarray(source).reshape(-1), result.reshape(-1))
+        SWISH(np.ascontiguousarray(source).reshape(-1), np.empty(ELEMENTWISE_BLOCK, np.int64), result.reshape(-1))
 
     return compute
 
@@ -99,9 +98,7 @@ def _preprocess(node: ir.Node) -> Compute:
 
 def _gelu(node: ir.Node) -> Compute:
     def compute(source: Array, result: Array) -> None:
-        from engine.calibrate.forward.elementwise_loops import gelu
-
-        gelu(np.ascontiguousarray(source).reshape(-1), result.reshape(-1))
+        GELU(np.ascontiguousarray(source).reshape(-1), np.empty(ELEMENTWISE_BLOCK, np.int64), result.reshape(-1))
 
     return compute
 
@@ -110,9 +107,7 @@ def _rsqrt(node: ir.Node) -> Compute:
     epsilon = np.float32(attribute(node, "epsilon", 0.0))
 
     def compute(source: Array, result: Array) -> None:
-        from engine.calibrate.forward.elementwise_loops import rsqrt
-
-        rsqrt(np.ascontiguousarray(source).reshape(-1), epsilon, result.reshape(-1))
+        RSQRT(np.ascontiguousarray(source).reshape(-1), epsilon, result.reshape(-1))
 
     return compute
 
@@ -123,9 +118,7 @@ def _mean(node: ir.Node) -> Compute:
         raise ModelError(f"node {node.name!r}: only a mean over one axis that is not the last is computed here")
 
     def compute(source: Array, result: Array) -> None:
-        from engine.calibrate.forward.reduction_loops import mean_of_middle
-
-        mean_of_middle(np.ascontiguousarray(source).reshape(middle), result.reshape(middle[0], middle[2]))
+        MEAN_OF_MIDDLE(np.ascontiguousarray(source).reshape(middle), result.reshape(middle[0], middle[2]))
 
     return compute
 
@@ -136,9 +129,7 @@ def _softmax(node: ir.Node) -> Compute:
         raise ModelError(f"node {node.name!r}: only a Softmax over the last axes is computed here")
 
     def compute(source: Array, result: Array) -> None:
-        from engine.calibrate.forward.reduction_loops import softmax_rows
-
-        softmax_rows(np.ascontiguousarray(source).reshape(-1, length), result.reshape(-1, length))
+        SOFTMAX_ROWS(np.ascontiguousarray(source).reshape(-1, length), result.reshape(-1, length))
 
     return compute
 

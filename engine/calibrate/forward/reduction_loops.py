@@ -31,7 +31,7 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
 )
 """The polynomial of the exponential between -ln 2 / 2 and ln 2 / 2, the highest power first."""
 _BIAS, _MANTISSA = 127, 23
-"""Of the exponent of a float32, and the bits below it."""
+"""Bias of the exponent of a float32, and number of bits below the exponent."""
 _LIFT, _BACK = 64, np.float32(2.0**-64)
 """Powers of two are that many times larger at first, so that they are normal numbers."""
 _MAGNITUDE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from engine.calibrate.methods.kl import kl_threshold
 from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
 from engine.config.options import CalibrationChoice
@@ -126,8 +127,6 @@ class Kl(Method):
 def _kl_threshold(distribution: Distribution, *, stepped: bool) -> float:
     if distribution.histogram is None:
         raise ConfigError("calibration_type 'kl' needs histograms, but the statistics were collected without them")
-    from engine.calibrate.methods.kl import kl_threshold  # brings numba
-
     return kl_threshold(distribution.histogram, stepped=stepped)
 
 

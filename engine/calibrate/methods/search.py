@@ -51,7 +51,7 @@ ENTRY = 2 * BLOCK
 """Samples after which the best candidate enters per channel as well."""
 
 SENSITIVE = 0.999
-"""Of what is at least as similar, no better method is looked for."""
+"""Similarity from which on no better method is looked for."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Block:
 
     @cached_property
     def digests(self) -> list[str]:
-        """Of every sample."""
+        """One digest per sample."""
         return [_digest_of_sample(sample) for sample in self.samples]
 
     @cached_property

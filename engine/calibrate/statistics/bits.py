@@ -1,4 +1,4 @@
-"""What the observers and their compiled loops share: types of their arrays, sizes of their buffers."""
+"""What the observers, methods and their compiled loops share: types of arrays, sizes of buffers."""
 
 from __future__ import annotations
 
@@ -13,3 +13,9 @@ BLOCK = 128
 """Magnitudes that are looked through before any is kept."""
 LANES = 4
 """Copies of a histogram that take turns."""
+COUNTED = 1024
+"""Values whose bins are found at a time."""
+LEVELS = 128
+"""Levels of the quantised distribution of ``kl``: those of an int8 magnitude."""
+TERMS = 4
+"""Sums over groups of bins that the curve of ``kl`` is made of."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.calibrate.compiled import DIVERGENCES
+from engine.calibrate.statistics.bits import LEVELS, TERMS
 from engine.errors import ConfigError
 
 MIN_PERCENTILE = 0.5
@@ -39,12 +41,12 @@ class Histogram:
         bin, Q the same cut quantised to 128 levels without the rest. The first bin counts as empty: 22 thresholds of
         YOLOv8, MobileNetV2 and EfficientNet tell that from a first bin like the second.
         """
-        from engine.calibrate.statistics.divergence import divergences  # brings numba
-
         counts = self.counts.astype(np.float64)
         counts[0] = 0.0
-        found: NDArray[np.float64] = divergences(counts)
-        return found
+        curve = np.empty(counts.size - LEVELS)
+        sums, filled = np.zeros(counts.size + 1), np.zeros(counts.size + 1, np.int64)
+        DIVERGENCES(counts, np.empty_like(counts), sums, filled, np.empty(TERMS), curve)
+        return curve
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and self.width == other.width and np.array_equal(self.counts, other.counts)

@@ -8,16 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.calibrate.statistics.bits import LEVELS
 from engine.jit import entry
 
-LEVELS = 128
-"""Levels of the quantised distribution: those of an int8 magnitude."""
 EPSILON = 1e-4
 """Count that empty bins get, taken from the others."""
 _LITTLE = 1e-4
 """Up to this share of one count, the cube of what empty bins take from a full one does not matter."""
-_TERMS = 4
-"""Sums that :func:`_add_up` makes."""
 
 
 class _Bins(NamedTuple):
@@ -36,21 +33,33 @@ class _Bins(NamedTuple):
 
 
 @entry
-def divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """KL(P || Q) for every cut from 128 bins to one less than all, float64; see ``Histogram.divergences``.
+def divergences(
+    counts: NDArray[np.float64],
+    logarithms: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    filled: NDArray[np.int64],
+    head: NDArray[np.float64],
+    curve: NDArray[np.float64],
+) -> None:
+    """KL(P || Q) for every cut from 128 bins to one less than all into ``curve``; see ``Histogram.divergences``.
 
     With every 128 bins more, groups become a bin larger; in between all but the last stay what they are, and what they
     add up to is known but for the little that empty bins take from them.
+
+    Args:
+        counts: shape (bins,).
+        logarithms: room for those of the counts.
+        sums, filled: zeros, shape (bins + 1,); see :class:`_Bins`.
+        head: room for what :func:`_add_up` makes, shape (TERMS,).
+        curve: shape (bins - 128,), changed.
     """
-    curve = np.empty(counts.size - LEVELS)
     tail = counts[LEVELS:].sum()
-    logarithms = np.array([math.log(count) if count > 0 else 0.0 for count in counts])
     # Counts are whole numbers: differences of their sums are exact.
-    sums, filled = np.zeros(counts.size + 1), np.zeros(counts.size + 1, np.int64)
     for index in range(counts.size):
+        logarithms[index] = math.log(counts[index]) if counts[index] > 0 else 0.0
         sums[index + 1] = sums[index] + counts[index]
         filled[index + 1] = filled[index] + (counts[index] > 0)
-    histogram, head = _Bins(counts, logarithms, sums, filled), np.zeros(_TERMS)
+    histogram = _Bins(counts, logarithms, sums, filled)
     for bins in range(LEVELS, counts.size):
         if bins % LEVELS == 0:
             _add_up(histogram, bins // LEVELS, head)
@@ -59,7 +68,6 @@ def divergences(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             found = _divergence(histogram, bins, tail)
         curve[bins - LEVELS] = found
         tail -= counts[bins]
-    return curve
 
 
 @entry

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.statistics.bits import BLOCK, LANES, Bits, Values
+from engine.calibrate.compiled import COUNT, KEEP_LARGER, PEAKS
+from engine.calibrate.statistics.bits import BLOCK, COUNTED, LANES, Bits, Values
 from engine.calibrate.statistics.distribution import FLOAT32_MAX, Distribution, Histogram, order_index
 
 Arrays = dict[str, NDArray[Any]]
@@ -61,11 +61,12 @@ class DistributionObserver:
         if self._scales is not None:
             values = values * self._scales
         bits = values.view(np.int32)
-        largest = compiled().channel_peaks(bits, self._peaks)
+        largest = np.zeros(1, np.int32)
+        PEAKS(bits, self._peaks, largest)
         if self._largest is not None:
             self._largest.update(bits.reshape(-1))
         if self._histogram is not None:
-            self._histogram.update(values.reshape(-1), _to_float(largest))
+            self._histogram.update(values.reshape(-1), _to_float(largest[0]))
 
     def end_group(self) -> None:
         """The values of 8 samples, or of all that are left, were taken in; see :class:`GrowingHistogram`."""
@@ -155,11 +156,13 @@ class LargestValues:
         return np.int32(sample[rank] - 1 if rank >= 0 else -1)
 
     def _take(self, bits: Bits) -> None:
-        position = 0
-        while position < bits.size:
-            position, self._used = compiled().keep_larger(bits, position, self._cutoff, self._buffer, self._used)
+        state = np.array([0, self._used])
+        while state[0] < bits.size:
+            KEEP_LARGER(bits, self._buffer, state, self._cutoff)
+            self._used = int(state[1])
             if self._used > self._buffer.size - BLOCK:
                 self._drop_smallest()
+                state[1] = self._used
 
     def descending(self) -> Bits:
         """The magnitudes kept, largest first; fewer than ``count`` if fewer were seen."""
@@ -243,7 +246,7 @@ class GrowingHistogram:
 
     def _count(self, values: Values) -> None:
         # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
-        compiled().count(values, (1.0 + 2.0**-50) / self._width, self._counts)
+        COUNT(values, (1.0 + 2.0**-50) / self._width, self._counts.reshape(-1), np.empty(COUNTED, np.uint32))
 
     def _cover(self, maximum: float) -> None:
         """Have bins up to ``maximum``; what lies on their end then belongs to the next bin."""
@@ -273,10 +276,3 @@ def _merged(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
 def _to_float(bits: int | np.integer[Any]) -> float:
     """The finite float32 nearest to the bit pattern ``bits``."""
     return min(float(np.int32(bits).view(np.float32)), FLOAT32_MAX)
-
-
-def compiled() -> ModuleType:
-    """The inner loops, imported when the first of them runs: numba takes 0.2 s, and many conversions need no data."""
-    from engine.calibrate.statistics import loops
-
-    return loops

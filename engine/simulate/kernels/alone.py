@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[3]
-AROUND = ("engine", "engine.simulate")
+AROUND = ("engine", "engine.calibrate", "engine.calibrate.forward", "engine.calibrate.statistics", "engine.simulate")
 """Packages whose own code stays unread."""
 
 

@@ -1,6 +1,8 @@
-"""Compiles the kernels ahead, as a wheel is built: ``python -m engine.simulate.kernels.build [all | host | none]``.
+"""Compiles kernels and loops ahead, as a wheel is built.
 
-Writes an object file for each of the :data:`~engine.simulate.kernels.registers.LEVELS` that are asked for (``host``:
+``python -m engine.simulate.kernels.build [all | host | none]``
+
+Writes an object file for each of the :data:`~engine.native.registers.LEVELS` that are asked for (``host``:
 that of this machine) beside the sources, and removes those of other sources. Every level is compiled in a process of
 its own, as numba fixes its CPU on import. ``hatch_build.py`` calls it through
 :mod:`engine.simulate.kernels.alone`.
@@ -17,20 +19,26 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 
+from engine.calibrate.compiled import LOOPS
+from engine.native.loops import Argument, Loop
+from engine.native.prebuilt import FOLDER, PREFIX, object_name, supported
+from engine.native.registers import LEVEL, LEVELS, Level
+from engine.native.sources import sources_digest
 from engine.simulate.kernels import alone
 from engine.simulate.kernels.entries import MAKERS, signature
-from engine.simulate.kernels.prebuilt import FOLDER, NAMES, PREFIX, file_name, supported
-from engine.simulate.kernels.registers import LEVEL, LEVELS, Level
-from engine.simulate.kernels.sources import sources_digest
 
-ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield", "gettimeofday"})
+NAMES = (*MAKERS, *(loop.name for loop in LOOPS))
+"""Functions of an object."""
+ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "erf", "sqrt"})
 """Functions of the C library that an object may call; any other, such as Python's, would bind it to a version."""
 
+LLVM_NAMES = {"int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
 NOTHING_TO_FREE = "define void @NRT_MemInfo_call_dtor(ptr %memory) { ret void }"
-"""What numba's counting of references would call; all arrays of the kernels are views of what they do not own."""
+"""What numba's counting of references would call; no kernel and no loop owns an array."""
 
 
 def build(levels: Sequence[Level], folder: Path = FOLDER) -> list[Path]:
@@ -40,8 +48,8 @@ def build(levels: Sequence[Level], folder: Path = FOLDER) -> list[Path]:
         RuntimeError: a kernel calls what is not in every process.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [folder / file_name(level) for level in levels]
-    present = {file_name(level) for level in LEVELS}
+    wanted = [folder / object_name(level) for level in levels]
+    present = {object_name(level) for level in LEVELS}
     for path in folder.glob("*.o"):
         if path.name not in present:
             path.unlink()
@@ -67,17 +75,19 @@ def _in_child(level: Level, path: Path) -> None:
 
 
 def write_object(path: str) -> None:
-    """Compile all kernels for the CPU that numba compiles for, and write them as one object with plain names."""
+    """Compile everything for the CPU that numba compiles for, and write it as one object with plain names."""
     whole = binding.parse_assembly(NOTHING_TO_FREE)
     machine: Any = None
-    for name in NAMES:
+    for name in MAKERS:
         entry = numba.cfunc(signature(name), error_model="numpy")(MAKERS[name](sources_digest()))
-        library = entry._library
-        machine, module = library._codegen._tm, library._final_module
-        whole.triple, whole.data_layout = module.triple, module.data_layout
-        whole.link_in(binding.parse_bitcode(module.as_bitcode()))
         native = entry._wrapper_name.removeprefix("cfunc.")
-        whole.link_in(binding.parse_assembly(caller(PREFIX + name, native, signature(name).args)))
+        machine = _link(whole, entry._library, caller(PREFIX + name, native, signature(name).args))
+    for loop in LOOPS:
+        kinds = tuple(map(kind_of, loop.arguments))
+        dispatcher: Any = loop.function
+        dispatcher.compile(kinds)
+        compiled = dispatcher.overloads[kinds]
+        machine = _link(whole, compiled.library, loop_caller(PREFIX + loop.name, compiled.fndesc.llvm_func_name, loop))
     _as_one(whole, machine)
     outside = {function.name for function in whole.functions if function.is_declaration} - ALLOWED
     outside = {name for name in outside if not name.startswith("llvm.")}
@@ -85,6 +95,60 @@ def write_object(path: str) -> None:
         raise RuntimeError(f"the kernels call {', '.join(sorted(outside))}")
     Path(path).with_suffix(".part").write_bytes(machine.emit_object(whole))
     Path(path).with_suffix(".part").replace(path)
+
+
+def _link(whole: Any, library: Any, text: str) -> Any:
+    """Take numba's ``library`` and the function ``text`` into the module ``whole``; what made the code."""
+    module = library._final_module
+    whole.triple, whole.data_layout = module.triple, module.data_layout
+    whole.link_in(binding.parse_bitcode(module.as_bitcode()))
+    whole.link_in(binding.parse_assembly(text))
+    return library._codegen._tm
+
+
+def kind_of(argument: Argument) -> Any:
+    """numba's type of ``argument``."""
+    kind = getattr(types, argument.dtype)
+    return types.Array(kind, argument.dimensions, "C") if argument.dimensions else kind
+
+
+def loop_caller(name: str, native: str, loop: Loop) -> str:
+    """A function ``name`` of a pointer to :meth:`~engine.native.loops.Loop.words`, which calls ``native``; LLVM IR.
+
+    numba takes an array as eight and more values: who owns it, its object, size, bytes of an item, address, shape and
+    strides.
+    """
+    lines: list[str] = []
+    taken = ["ptr %result", "ptr %exception"]
+    count = 0
+
+    def word(kind: str) -> str:
+        nonlocal count
+        lines.append(f"%place{count} = getelementptr i64, ptr %words, i64 {count}")
+        lines.append(f"%word{count} = load {kind}, ptr %place{count}")
+        count += 1
+        return f"{kind} %word{count - 1}"
+
+    for argument in loop.arguments:
+        if not argument.dimensions:
+            taken.append(word(LLVM_NAMES[argument.dtype]))
+            continue
+        address, size = word("ptr"), word("i64")
+        rest = [word("i64") for _ in range(2 * argument.dimensions)]
+        taken += ["ptr null", "ptr null", size, f"i64 {np.dtype(argument.dtype).itemsize}", address, *rest]
+    kinds = ", ".join(value.split()[0] for value in taken)
+    body = "\n  ".join(lines)
+    return f"""
+declare i32 @{native}({kinds})
+
+define void @{name}(ptr %words) {{
+  %result = alloca ptr
+  %exception = alloca ptr
+  {body}
+  %status = call i32 @{native}({", ".join(taken)})
+  ret void
+}}
+"""
 
 
 def caller(name: str, native: str, kinds: Sequence[Any]) -> str:

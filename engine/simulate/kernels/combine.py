@@ -9,6 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.native.registers import LANES
 from engine.simulate.kernels.elementwise_rows import (
     ACCU_SHIFT,
     E_SCALE,
@@ -22,7 +23,6 @@ from engine.simulate.kernels.elementwise_rows import (
     X_SHIFT,
 )
 from engine.simulate.kernels.jit import intrinsic
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.vector import I8, I32, I64, VECTOR, clip, load, load_wide, splat, store
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from numba import int32
 
+from engine.native.registers import LANES
 from engine.simulate.kernels.combine import make_combine
 from engine.simulate.kernels.elementwise_rows import (
     ACCU_SHIFT,
@@ -22,7 +23,6 @@ from engine.simulate.kernels.elementwise_rows import (
 )
 from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.scalar import divided, shifted_left, shifted_right
 from engine.simulate.kernels.shuffles import I8, I16, make_largest
 

@@ -14,6 +14,7 @@ import numba
 from numba import carray, types
 from numba.np.numpy_support import from_dtype
 
+from engine.native.sources import sources_digest
 from engine.simulate.kernels import arithmetic as floats
 from engine.simulate.kernels import conversion, float_resize, matmul, movement, reduction
 from engine.simulate.kernels import convolution as conv
@@ -22,7 +23,6 @@ from engine.simulate.kernels import float_convolution as float_conv
 from engine.simulate.kernels import interpreter as machine
 from engine.simulate.kernels import softmax as powers
 from engine.simulate.kernels.instructions import ENTRIES, INSTRUCTION
-from engine.simulate.kernels.sources import sources_digest
 
 Kernel = Callable[..., None]
 """Computes units of an instruction: pointer to its record, addresses of the arena and of scratch, first unit, end."""

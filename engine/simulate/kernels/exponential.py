@@ -7,7 +7,7 @@ import numpy as np
 LOWEST = np.float32(-88.3762626647949)
 """Exponents below it count as it."""
 LOWEST_POWER = -127
-"""Of two, for :data:`LOWEST`: there the exponential is 0."""
+"""The power of two that belongs to :data:`LOWEST`: there the exponential is 0."""
 LOG2_E = np.float32(1.44269504088896341)
 ROUNDING = np.float32(12582912.0)
 """1.5 * 2^23: adding and subtracting it rounds to a whole number."""

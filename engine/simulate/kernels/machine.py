@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.simulate.kernels import prebuilt
+from engine.native import prebuilt
 from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 
 

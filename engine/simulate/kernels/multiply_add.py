@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba.core import cgutils
 
-from engine.simulate.kernels.registers import LEVEL
+from engine.native.registers import LEVEL
 
 FUSES = LEVEL is None or "fma" in LEVEL.features
 """Whether the CPU rounds ``a * b + c`` once by itself."""

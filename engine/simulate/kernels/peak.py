@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.jit import entry
+from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.convolution import dots_of_pairs, dots_of_quads
-from engine.simulate.kernels.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MAX_VECTORS, PAIR, QUAD, ROWS
 
 TILE_ROWS = ROWS[MAX_VECTORS - 1]

@@ -10,6 +10,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.native.registers import LANES
 from engine.simulate.kernels.exponential import (
     LN2_HIGH,
     LN2_LOW,
@@ -24,7 +25,6 @@ from engine.simulate.kernels.exponential import (
 from engine.simulate.kernels.jit import compiled, intrinsic
 from engine.simulate.kernels.memory import float32_at
 from engine.simulate.kernels.multiply_add import FUSES, multiply_add
-from engine.simulate.kernels.registers import LANES
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.simulate.kernels.registers import LANES, REGISTERS
+from engine.native.registers import LANES, REGISTERS
 
 PAIR = 2
 """Products that one 32-bit lane sums at a time where activations and weights are int16."""

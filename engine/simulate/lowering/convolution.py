@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.native.registers import LANES, REGISTERS
 from engine.ops.conv import bias_and_sum, shifted_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
@@ -21,7 +22,6 @@ from engine.ops.core.windows import Geometry, geometry
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import PAIR, PIXELS, QUAD
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,

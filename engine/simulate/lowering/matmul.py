@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.native.registers import LANES, REGISTERS
 from engine.ops.core.fixed_point import SCALE_MAX
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import GATHER_OVERRUN, MAX_VECTORS, PAIR, QUAD, ROWS
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,

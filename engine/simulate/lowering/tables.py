@@ -24,7 +24,7 @@ Array = NDArray[Any]
 TABLE_UNIT = 1 << 14
 """Elements per unit of a table look-up."""
 MOST_FACTORS = 1 << 16
-"""Of a change of scale that is computed as a product."""
+"""Factors that a change of scale may have to be computed as a product."""
 
 
 def lower_table_of_ramp(call: Call, program: Assembler) -> Tensor:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ir import load_model
+from engine.native.registers import REGISTERS
 from engine.simulate import Session
 from engine.simulate.fast import FastSimulator
-from engine.simulate.kernels.registers import REGISTERS
 from engine.simulate.lowering import convolution
 from tests.engine.simulate import strategies as cases
 from tests.engine.simulate.equality import check

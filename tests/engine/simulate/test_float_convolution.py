@@ -11,8 +11,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from engine.native.registers import LEVEL
 from engine.simulate.float_convolution import RowWindow, convolved, window_of
-from engine.simulate.kernels.registers import LEVEL
 
 SHAPES = [
     ((1, 16, 64), (16, 16, 3), RowWindow(2, 0, 1, 1, 1)),

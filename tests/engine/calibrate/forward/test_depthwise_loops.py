@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.depthwise_loops import _BLOCK, depthwise
+from engine.calibrate.forward.depthwise import DepthwiseGeometry, convolve
+from engine.calibrate.forward.depthwise_loops import BLOCK
 
 Floats = NDArray[np.float32]
 Pair = tuple[int, int]
@@ -58,18 +59,19 @@ def test_the_order_of_sums(kernel: Pair, strides: Pair, dilations: Pair, pads: P
     size = (9, 11)
     source = rng.standard_normal((3, 17, 20), np.float32)
     weight, bias = rng.standard_normal((3, *kernel), np.float32), rng.standard_normal(3, np.float32)
-    result = np.empty((3, *size), np.float32)
-    infinity = np.float32(np.inf)
-    depthwise(source, weight, bias, strides, dilations, pads, -infinity, infinity, result)
-    np.testing.assert_array_equal(result, in_order(source, weight, bias, strides, dilations, pads, size))
+    result = np.empty((2, 3, *size), np.float32)
+    geometry = DepthwiseGeometry((17, 20), size, kernel, strides, dilations, pads, pads)
+    convolve(np.stack([source, -source]), weight, bias, geometry, np.array([-np.inf, np.inf], np.float32), result)
+    for sample, found in zip((source, -source), result, strict=True):
+        np.testing.assert_array_equal(found, in_order(sample, weight, bias, strides, dilations, pads, size))
 
 
 def test_results_are_clipped_and_blocks_leave_no_seam() -> None:
-    width = _BLOCK + 5
-    source = np.arange(width, dtype=np.float32).reshape(1, 1, width)
+    width = BLOCK + 5
+    source = np.arange(width, dtype=np.float32).reshape(1, 1, 1, width)
     weight = np.zeros((1, 1, 9), np.float32)
     weight[0, 0, 4] = 1
-    result = np.empty((1, 1, width), np.float32)
-    one = (1, 1)
-    depthwise(source, weight, np.full(1, -3, np.float32), one, one, (0, 4), np.float32(0), np.float32(2000), result)
-    np.testing.assert_array_equal(result[0, 0], np.clip(source[0, 0] - 3, 0, 2000))
+    result = np.empty_like(source)
+    geometry = DepthwiseGeometry((1, width), (1, width), (1, 9), (1, 1), (1, 1), (0, 4), (0, 4))
+    convolve(source, weight, np.full(1, -3, np.float32), geometry, np.array([0, 2000], np.float32), result)
+    np.testing.assert_array_equal(result, np.clip(source - 3, 0, 2000))

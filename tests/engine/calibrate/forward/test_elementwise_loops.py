@@ -6,13 +6,21 @@ import math
 
 import numpy as np
 
-from engine.calibrate.forward.elementwise_loops import gelu, rsqrt, swish
+from engine.calibrate.compiled import ELEMENTWISE_BLOCK, GELU, RSQRT, SWISH
+from engine.calibrate.forward import elementwise_loops
+
+ROOM = np.empty(ELEMENTWISE_BLOCK, np.int64)
+
+
+def test_the_loops_are_of_this_module() -> None:
+    functions = [loop.function for loop in (SWISH, GELU, RSQRT)]
+    assert functions == [elementwise_loops.swish, elementwise_loops.gelu, elementwise_loops.rsqrt]
 
 
 def computed(*values: float) -> np.ndarray:
     source = np.asarray(values, np.float32)
     result = np.empty_like(source)
-    swish(source, result)
+    SWISH(source, ROOM, result)
     return result
 
 
@@ -34,7 +42,7 @@ def test_swish_is_x_times_the_reciprocal() -> None:
 def test_the_reciprocal_root_is_rounded_once() -> None:
     source = np.random.default_rng(3).uniform(1e-6, 40, 4096).astype(np.float32)
     result, epsilon = np.empty_like(source), np.float32(1e-5)
-    rsqrt(source, epsilon, result)
+    RSQRT(source, epsilon, result)
     np.testing.assert_array_equal(result, (1.0 / np.sqrt((source + epsilon).astype(np.float64))).astype(np.float32))
     twice = np.float32(1) / np.sqrt(source + epsilon)
     assert 0 < np.count_nonzero(result != twice) < source.size / 2
@@ -43,7 +51,7 @@ def test_the_reciprocal_root_is_rounded_once() -> None:
 def test_gelu_is_rounded_once() -> None:
     source = np.linspace(-6, 6, 401, dtype=np.float32)
     result = np.empty_like(source)
-    gelu(source, result)
+    GELU(source, ROOM, result)
     exact = [0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))) for x in source.tolist()]
     np.testing.assert_array_equal(result, np.asarray(exact, np.float32))
 
@@ -54,7 +62,7 @@ def test_gelu_is_the_c_librarys_where_a_polynomial_and_the_library_meet() -> Non
     source = np.concatenate([*around, small, np.random.default_rng(4).normal(scale=2, size=5000).astype(np.float32)])
     source = np.concatenate([source, -source])
     result = np.empty_like(source)
-    gelu(source, result)
+    GELU(source, ROOM, result)
     exact = [0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))) for x in source.tolist()]
     np.testing.assert_array_equal(result.view(np.int32), np.asarray(exact, np.float32).view(np.int32))
 
@@ -62,5 +70,5 @@ def test_gelu_is_the_c_librarys_where_a_polynomial_and_the_library_meet() -> Non
 def test_gelu_of_infinite_and_undefined_numbers() -> None:
     source = np.asarray([np.inf, np.nan, -np.inf, 1e30, -1e30], np.float32)
     result = np.empty_like(source)
-    gelu(source, result)
+    GELU(source, ROOM, result)
     np.testing.assert_array_equal(result, np.asarray([np.inf, np.nan, np.nan, 1e30, -0.0], np.float32))

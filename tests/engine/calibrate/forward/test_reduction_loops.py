@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from engine.calibrate.forward.reduction_loops import mean_of_middle, softmax_rows
+from engine.calibrate.compiled import MEAN_OF_MIDDLE, SOFTMAX_ROWS
+from engine.calibrate.forward import reduction_loops
 
 
 def softmax(source: np.ndarray) -> np.ndarray:
     result = np.empty_like(source)
-    softmax_rows(source, result)
+    SOFTMAX_ROWS(source, result)
     return result
 
 
@@ -84,7 +85,7 @@ def test_softmax_of_masked_and_undefined_rows() -> None:
 def test_a_mean_takes_four_numbers_at_a_time() -> None:
     source = np.random.default_rng(5).normal(size=(2, 11, 6)).astype(np.float32)
     result = np.empty((2, 6), np.float32)
-    mean_of_middle(source, result)
+    MEAN_OF_MIDDLE(source, result)
     total = source[:, 0].copy()
     for first in (1, 5):
         pairs = (source[:, first] + source[:, first + 1]) + (source[:, first + 2] + source[:, first + 3])
@@ -98,5 +99,10 @@ def test_a_mean_takes_four_numbers_at_a_time() -> None:
 def test_a_mean_of_few_numbers(count: int) -> None:
     source = np.arange(count * 3, dtype=np.float32).reshape(1, count, 3)
     result = np.empty((1, 3), np.float32)
-    mean_of_middle(source, result)
+    MEAN_OF_MIDDLE(source, result)
     np.testing.assert_array_equal(result[0], source[0].mean(axis=0))
+
+
+def test_the_loops_are_of_this_module() -> None:
+    assert SOFTMAX_ROWS.function is reduction_loops.softmax_rows
+    assert MEAN_OF_MIDDLE.function is reduction_loops.mean_of_middle

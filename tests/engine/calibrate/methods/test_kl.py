@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.calibrate.methods.kl import STEP, kl_threshold
+from engine.calibrate.statistics.bits import LEVELS
 from engine.calibrate.statistics.distribution import Histogram
-from engine.calibrate.statistics.divergence import LEVELS
 from tests.engine.calibrate.statistics.test_divergence import curve_by_rule
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.calibrate.statistics.bits import LEVELS
 from engine.calibrate.statistics.distribution import Histogram
-from engine.calibrate.statistics.divergence import EPSILON, LEVELS
+from engine.calibrate.statistics.divergence import EPSILON
 
 
 def smoothed(counts: NDArray[np.float64]) -> NDArray[np.float64]:

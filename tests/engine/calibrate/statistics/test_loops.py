@@ -5,14 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.calibrate.statistics.bits import BLOCK, LANES
-from engine.calibrate.statistics.loops import channel_peaks, count, keep_larger
+from engine.calibrate.compiled import COUNT, KEEP_LARGER, PEAKS
+from engine.calibrate.statistics import loops
+from engine.calibrate.statistics.bits import BLOCK, COUNTED, LANES
 
 SPECIAL = [1.0, -3.0, np.nan, -np.nan, 0.0, 2.0]
 
 
 def bits(*values: float) -> np.ndarray:
     return np.asarray(values, np.float32).view(np.int32)
+
+
+def channel_peaks(values: np.ndarray, peaks: np.ndarray) -> int:
+    """The largest magnitude, after ``peaks`` took theirs."""
+    largest = np.full(1, -1, np.int32)
+    PEAKS(values, peaks, largest)
+    return int(largest[0])
+
+
+def keep_larger(values: np.ndarray, cutoff: int, buffer: np.ndarray, used: int) -> tuple[int, int]:
+    """The next position and the fill of ``buffer`` after it took what is larger."""
+    state = np.array([0, used])
+    KEEP_LARGER(values, buffer, state, np.int32(cutoff))
+    return int(state[0]), int(state[1])
 
 
 def test_peaks_are_magnitudes_that_are_not_nan() -> None:
@@ -32,17 +47,17 @@ def test_peaks_never_fall_and_infinity_counts() -> None:
 
 def test_only_what_is_above_the_cutoff_is_kept() -> None:
     buffer = np.zeros(2 * BLOCK, np.int32)
-    position, used = keep_larger(bits(*SPECIAL), 0, np.int32(bits(1.0)[0]), buffer, 0)
+    position, used = keep_larger(bits(*SPECIAL), bits(1.0)[0], buffer, 0)
     assert (position, buffer[:used].view(np.float32).tolist()) == (6, [3.0, 2.0])
-    position, used = keep_larger(bits(*SPECIAL), 0, np.int32(-1), buffer, 0)
+    position, used = keep_larger(bits(*SPECIAL), -1, buffer, 0)
     assert (position, buffer[:used].view(np.float32).tolist()) == (6, [1.0, 3.0, 0.0, 2.0])
 
 
 def test_it_stops_where_another_block_might_not_fit() -> None:
     values = bits(*range(1, 3 * BLOCK + 1))
     buffer = np.zeros(2 * BLOCK, np.int32)
-    assert keep_larger(values, 0, np.int32(-1), buffer, 0) == (2 * BLOCK, 2 * BLOCK)
-    assert keep_larger(values, 0, np.int32(-1), buffer, BLOCK + 1) == (0, BLOCK + 1)
+    assert keep_larger(values, -1, buffer, 0) == (2 * BLOCK, 2 * BLOCK)
+    assert keep_larger(values, -1, buffer, BLOCK + 1) == (0, BLOCK + 1)
 
 
 @pytest.mark.parametrize("length", [1, 5, 1024, 2500])
@@ -50,6 +65,11 @@ def test_values_are_counted_in_bins_that_hold_their_lower_end(length: int) -> No
     counts = np.zeros((LANES, 5), np.int64)
     pattern = np.asarray([0.0, -0.5, 0.49, 1.0, -1.99, 2.0, 9.0, np.inf, np.nan], np.float32)
     values = np.resize(pattern, length)
-    count(values, 2.0, counts)
+    COUNT(values, 2.0, counts.reshape(-1), np.empty(COUNTED, np.uint32))
     bins = np.resize(np.asarray([0, 1, 0, 2, 3, 4, 4, 4, -1]), length)
     assert counts.sum(axis=0).tolist() == [int((bins == index).sum()) for index in range(5)]
+
+
+def test_the_loops_are_of_this_module() -> None:
+    functions = [loop.function for loop in (PEAKS, KEEP_LARGER, COUNT)]
+    assert functions == [loops.channel_peaks, loops.keep_larger, loops.count]

@@ -11,32 +11,44 @@ from pathlib import Path
 import pytest
 from numba import types
 
+from engine.calibrate.compiled import LOOPS
+from engine.native.loops import Argument, Loop
+from engine.native.prebuilt import FOLDER, object_name, supported
+from engine.native.registers import LEVEL, LEVELS
+from engine.native.sources import COMPILED, ENGINE
 from engine.simulate.kernels import build as module
-from engine.simulate.kernels.build import PREFIX, build, caller, chosen
+from engine.simulate.kernels.build import NAMES, PREFIX, build, caller, chosen, loop_caller
 from engine.simulate.kernels.entries import RECORDS
-from engine.simulate.kernels.prebuilt import FOLDER, NAMES, file_name, supported
-from engine.simulate.kernels.registers import LEVEL, LEVELS
+from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 
 ROOT = Path(__file__).resolve().parents[4]
-KERNELS = ROOT / "engine" / "simulate" / "kernels"
 TESTED = [f"tests/engine/simulate/kernels/test_{name}.py" for name in ("machine", "convolution", "conversion")]
 USE = """
 import sys
 from pathlib import Path
 import pytest
-from engine.simulate.kernels import prebuilt
+from engine.native import prebuilt
 prebuilt.FOLDER = Path(sys.argv[1])
 assert prebuilt.addresses()
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[2:]]))
 """
 
 
-def test_kernels_import_no_other_room() -> None:
+def test_what_is_compiled_imports_nothing_else() -> None:
     """So that a wheel is built without the packages that the rest needs."""
-    for path in KERNELS.glob("*.py"):
+    compiled = {path for pattern in COMPILED for path in ENGINE.glob(pattern)}
+    for path in compiled:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("engine"):
-                assert str(node.module).startswith(("engine.simulate.kernels", "engine.jit")), path.name
+                named = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+                files = [ENGINE.parent.joinpath(*name.split(".")).with_suffix(".py") for name in named]
+                assert compiled & set(files), f"{path.name} imports {node.module}"
+
+
+def test_an_object_has_all_kernels_and_loops() -> None:
+    kernels = {kind.name.lower() for kind in InstructionKind} | set(ENTRIES)
+    assert len(set(NAMES)) == len(NAMES)
+    assert set(NAMES) == kernels | {loop.name for loop in LOOPS}
 
 
 def test_levels_are_chosen_by_word() -> None:
@@ -51,10 +63,10 @@ def test_objects_of_other_sources_go_and_present_ones_stay(tmp_path: Path, monke
     made = []
     monkeypatch.setattr(module, "_in_child", lambda level, path: made.append(level))
     (tmp_path / "v3-0123456789abcdef.o").write_bytes(b"")
-    (tmp_path / file_name(LEVELS[0])).write_bytes(b"")
-    assert build(LEVELS, tmp_path) == [tmp_path / file_name(level) for level in LEVELS]
+    (tmp_path / object_name(LEVELS[0])).write_bytes(b"")
+    assert build(LEVELS, tmp_path) == [tmp_path / object_name(level) for level in LEVELS]
     assert made == list(LEVELS[1:])
-    assert [path.name for path in tmp_path.iterdir()] == [file_name(LEVELS[0])]
+    assert [path.name for path in tmp_path.iterdir()] == [object_name(LEVELS[0])]
 
 
 def test_a_caller_drops_what_only_numba_needs() -> None:
@@ -65,12 +77,21 @@ def test_a_caller_drops_what_only_numba_needs() -> None:
     assert "declare i32 @native(ptr, ptr, i64)" in caller("ptqlab_helper", "native", [types.intp])
 
 
+def test_a_loops_caller_unfolds_arrays_and_numbers() -> None:
+    loop = Loop("module", "sum", (Argument("float32", 2), Argument("float64")))
+    text = loop_caller("ptqlab_sum", "native", loop)
+    assert "define void @ptqlab_sum(ptr %words)" in text
+    assert "declare i32 @native(ptr, ptr, ptr, ptr, i64, i64, ptr, i64, i64, i64, i64, double)" in text
+    assert "ptr null, ptr null, i64 %word1, i64 4, ptr %word0, i64 %word2, i64 %word3, i64 %word4, i64 %word5" in text
+    assert "%word6 = load double, ptr %place6" in text
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(LEVEL is None or not supported(), reason="kernels are compiled on first use on this platform")
 def test_built_kernels_pass_the_tests_of_compiled_ones(tmp_path: Path) -> None:
     """Those of the installation where it has them, as a compilation takes 35 CPU seconds."""
     assert LEVEL is not None
-    path = FOLDER / file_name(LEVEL)
+    path = FOLDER / object_name(LEVEL)
     if not path.is_file():
         (path,) = build((LEVEL,), tmp_path)
     assert all((PREFIX + name).encode() in path.read_bytes() for name in NAMES)

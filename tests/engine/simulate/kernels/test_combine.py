@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import pytest
 
+from engine.native.registers import LANES
 from engine.simulate.kernels.combine import make_combine
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.vector import I16
 from engine.simulate.lowering.elementwise import lower_difference, lower_product, lower_sum
 from tests.engine.simulate.machine import compute

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.native.registers import LANES
 from engine.simulate.kernels import convolution
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.tiles import LARGEST_TILE_ROWS, MAX_VECTORS, ROW_WINDOWS, ROWS, TILE_ROWS
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from engine.simulate.kernels.entries import MAKERS, compiled_entry
-from engine.simulate.kernels.prebuilt import NAMES
+from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 
 ROOT = Path(__file__).resolve().parents[4]
 USE = """
 import numpy as np
-from engine.simulate.kernels import prebuilt
+from engine.native import prebuilt
 prebuilt.FOLDER = prebuilt.FOLDER / "none"
 from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler
@@ -27,10 +27,10 @@ print(run(program, feeds, look_up(feeds[0][0], ramp(1, 256), program)).sum())
 
 
 def test_every_kind_has_a_kernel() -> None:
-    assert set(MAKERS) == set(NAMES)
+    assert set(MAKERS) == {kind.name.lower() for kind in InstructionKind} | set(ENTRIES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MAKERS)
 def test_what_a_kernel_holds_is_the_digest_of_the_sources_alone(name: str) -> None:
     """That makes it part of the key of code that is kept on disk; compiled functions there would change it anew."""
     cells = MAKERS[name]("some digest").__closure__ or ()

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
+from engine.native.registers import LANES
 from engine.simulate.kernels.matmul import negate
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.tiles import PAIR, QUAD
 from engine.simulate.lowering.matmul import lower_matmul
 from tests.engine.simulate.machine import compute

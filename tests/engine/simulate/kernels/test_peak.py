@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.native.registers import LANES
 from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, QUADS, TILE_ROWS, dot_tiles, operand_bytes
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.tiles import MAX_VECTORS
 
 

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from engine.simulate.kernels.registers import REGISTERS
+from engine.native.registers import REGISTERS
 from engine.simulate.kernels.shuffles import (
     I8,
     I16,

@@ -8,9 +8,9 @@ import numba
 import numpy as np
 import pytest
 
+from engine.native.registers import LANES
 from engine.simulate import softmax as definition
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.registers import LANES
 from engine.simulate.kernels.softmax import ROWS, largest_of, make_fused
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import fed, run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.simulate.kernels.registers import LANES, LEVELS, REGISTERS
+from engine.native.registers import LANES, LEVELS, REGISTERS
 from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MAX_VECTORS, PAIR, QUAD, ROWS, STAGING_BYTES
 
 REGISTER_FILE = {16: 32, 8: 16, 4: 16}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from engine.simulate.kernels.registers import LANES
+from engine.native.registers import LANES
 from engine.simulate.kernels.tiles import BIAS, HALF, OUT_SHIFT, PAIR, PARAMETER_ROWS, QUAD, RIGHT_SHIFT, SCALE
 from engine.simulate.kernels.vector import I8, I16, make_dot_tile, make_pack, make_requantize
 

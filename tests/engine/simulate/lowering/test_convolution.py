@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.machine import link
-from engine.simulate.kernels.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import BIAS, E_LEFT, E_RIGHT, MAX_VECTORS, OUT_SHIFT, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering import convolution
 from engine.simulate.lowering.common import NotLowered

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from llvmlite import binding
 
-from engine.simulate.kernels import registers
-from engine.simulate.kernels.registers import (
+from engine.native import registers
+from engine.native.registers import (
     ANY_CPU,
     LEVELS,
     LINUX_NAMES,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from llvmlite import binding
 
-from engine.simulate.kernels.object_file import ObjectFile, function_of_c
+from engine.native.object_file import ObjectFile, function_of_c
 
 CODE = """
 target triple = "x86_64-unknown-linux-gnu"

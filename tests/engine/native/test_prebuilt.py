@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.simulate.kernels import prebuilt
-from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
-from engine.simulate.kernels.registers import LEVELS
-from engine.simulate.kernels.sources import sources_digest
-
-
-def test_an_object_has_all_kernels() -> None:
-    assert set(prebuilt.NAMES) == {kind.name.lower() for kind in InstructionKind} | set(ENTRIES)
+from engine.native import prebuilt
+from engine.native.registers import LEVELS
+from engine.native.sources import sources_digest
 
 
 def test_the_name_of_a_file_tells_its_level_and_its_sources() -> None:
-    names = [prebuilt.file_name(level) for level in LEVELS]
+    names = [prebuilt.object_name(level) for level in LEVELS]
     assert len(set(names)) == len(LEVELS)
     assert all(name.endswith(f"-{sources_digest()[:16]}.o") for name in names)
 
@@ -39,7 +34,7 @@ def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 LINKED_AT_ONCE = """
 import sys, threading
-from engine.simulate.kernels import prebuilt
+from engine.native import prebuilt
 sys.setswitchinterval(1e-6)
 start, found = threading.Barrier(8), []
 def link():
