@@ -23,7 +23,7 @@ class CardFolders(StrictModel):
 
     @classmethod
     def here(cls) -> CardFolders:
-        """Those of this process, absolute."""
+        """The folders of this process, absolute."""
         return cls(
             suites=tuple(map(Path.resolve, paths.suites()[:-1])),
             datasets=tuple(map(Path.resolve, paths.datasets()[:-1])),

@@ -102,7 +102,7 @@ def _leftovers(workdir: Path, now: float) -> Iterator[Removable]:
 
 
 def _of_trials(workdir: Path, now: float, days: float, going: set[Path]) -> Iterator[Removable]:
-    """Those that no report refers to; the reports ``going`` are removed as well."""
+    """Files of trials that no report refers to; the reports ``going`` are removed as well."""
     reports = [path for folder in ("sweeps", EARLIER) for path in (workdir / folder).glob(f"*/{SWEEP_FILE}")]
     kept = {key for path in reports if path.parent not in going for key in _keys(path)}
     for path in sorted((workdir / "trials").glob("[!.]*")):

@@ -129,7 +129,7 @@ class Estimates:
             self._runs[spec.model] = (several - one) / (most - 1) if several > one else several / most
 
     def probed(self, models: Collection[str]) -> list[str]:
-        """Those of ``models`` of which only the speed of the float model is known."""
+        """The ``models`` of which only the speed of the float model is known."""
         return sorted(model for model in models if model in self._runs and (model,) not in self._known)
 
     def seconds(self, spec: TrialSpec) -> float | None:

@@ -75,8 +75,8 @@ def marches_where(holds: Callable[[Chip], bool]) -> tuple[March, ...]:
 
 
 MEASURED_MARCHES = marches_where(lambda chip: chip.measured)
-"""Those that were measured."""
+"""Marches whose rules and arithmetic were measured."""
 HB_MAPPER_MARCHES = marches_where(lambda chip: chip.toolchain is ToolchainName.HB_MAPPER)
-"""Those that ``hb_mapper`` converts for."""
+"""Marches that ``hb_mapper`` converts for."""
 HB_COMPILE_MARCHES = marches_where(lambda chip: chip.toolchain is ToolchainName.HB_COMPILE)
-"""Those that ``hb_compile`` converts for."""
+"""Marches that ``hb_compile`` converts for."""

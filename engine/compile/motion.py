@@ -57,7 +57,7 @@ class Order:
 
     @classmethod
     def start(cls, count: int) -> Order:
-        """Of ``count`` elements in place."""
+        """The order of ``count`` elements that were not moved."""
         return cls(((count, 1),) if count > 1 else ())
 
     @property

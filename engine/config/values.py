@@ -122,7 +122,7 @@ def _no_flag(value: Any) -> Any:
 
 
 LARGEST_FLOAT = 3.4028234663852886e38
-"""Of float32."""
+"""The largest finite float32."""
 
 RemovableType = Literal["Quantize", "Transpose", "Dequantize", "Cast", "Reshape", "Softmax"]
 DebugMode = Literal["dump_calibration_data"]

@@ -258,7 +258,7 @@ def signature(placed: ir.Model) -> list[tuple[Any, ...]]:
 
 
 def needed_by(subject: PlacedSubject, rules: Iterable[str]) -> list[str]:
-    """Those of ``rules`` without which ``subject`` is placed otherwise."""
+    """The ``rules`` without which ``subject`` is placed otherwise."""
     expected = signature(subject.placed())
     return [rule for rule in rules if rule in RULES and signature(subject.placed(BOOK.without(rule))) != expected]
 

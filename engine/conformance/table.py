@@ -108,7 +108,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 )
 """The measures by name."""
 SHORT = tuple(name for name in MEASURES if not name.endswith(("_mean", "_all")))
-"""Those of the tables per march and per network."""
+"""Measures of the tables per march and per network."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ WITHOUT_DATA: tuple[Stage, ...] = (
     REBATCH,
     COMPILE,
 )
-"""Those of a check: source and inputs are given."""
+"""The stages of a check, to which source and inputs are given."""
 
 DEFAULTS: Mapping[Item[Any], Given] = {STATISTICS: Given(None, "collected"), THREADS: Given(None, "any")}
 """Statistics are collected by the calibration itself, on all CPUs."""

@@ -269,7 +269,7 @@ def only(config: Config, parameters: Sequence[str]) -> Config:
 
 
 def asked_of(config: Config, parameters: Sequence[str]) -> dict[str, Any]:
-    """Those parameters of ``config`` as JSON, by group."""
+    """The named ``parameters`` of ``config`` as JSON, by group."""
     reduced = only(config, parameters)
     found: dict[str, Any] = {}
     for group, names in _by_group(parameters).items():

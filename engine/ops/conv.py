@@ -175,7 +175,7 @@ def requantize_accumulator(accumulator: NDArray[np.int64], attributes: Attribute
 
 
 def convolution_bound(case: Case) -> Bound:
-    """Of Conv and HzPreprocess, with a fused sum or without."""
+    """The error bound of Conv and HzPreprocess, with a fused sum or without."""
     head, inputs, attributes = case.chain[0], case.node.inputs, case.attributes
     bias = float64(shifted_bias(*(constant_of(inputs[index]) for index in bias_and_sum(inputs, attributes)[0])))
     wide = attributes["output_bit"] == 32 or attributes["high_precision_output"]

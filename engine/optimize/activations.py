@@ -85,7 +85,7 @@ class CollapseRsqrt(NodePass):
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """That of a root that nothing else reads."""
+        """Whether ``node`` is the reciprocal of a root that nothing else reads."""
         return _only_read_by(node.inputs[0], node, "Sqrt") is not None
 
 

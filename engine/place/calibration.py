@@ -35,7 +35,7 @@ from engine.rulebook.rule import Table
 from engine.rulebook.width import Chained
 
 Attributes = Mapping[str, int | str]
-"""Of an ``HzCalibration`` that has no thresholds yet."""
+"""Attributes of an ``HzCalibration`` that has no thresholds yet."""
 
 
 def insert_calibration(

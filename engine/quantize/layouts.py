@@ -224,7 +224,7 @@ def _set_shape(graph: ir.Graph, reshape: ir.Node, shape: Sequence[int], name: st
 
 
 def _perm(transpose: ir.Node) -> tuple[int, ...]:
-    """Its permutation; without the attribute, axes are reversed."""
+    """The permutation of ``transpose``; without the attribute, axes are reversed."""
     return tuple(attribute(transpose, "perm", range(len(shape_of(_input(transpose))))[::-1]))
 
 

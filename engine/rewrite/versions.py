@@ -59,7 +59,7 @@ class SupportedVersions(ir.passes.InPlacePass):
 
 
 class _LayerNormalizationInParts(DecomposeNormalization):
-    """Of opset 17."""
+    """LayerNormalization of opset 17, written in older operators."""
 
     op_types = frozenset({"LayerNormalization"})
 

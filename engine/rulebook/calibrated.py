@@ -250,7 +250,7 @@ class Calibrated:
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Gather"}
-"""Those in front of which floats of the CPU are not quantised."""
+"""Operators in front of which floats of the CPU are not quantised."""
 
 
 def _is_beside_what_is_only_moved(site: Calibrated) -> bool:

@@ -160,7 +160,7 @@ def _without_operator(site: DeviceSite) -> Reason | None:
 
 
 def _not_asked(site: DeviceSite) -> Reason | None:
-    """That it must be asked for, unless it would be refused then."""
+    """The reason that a node runs on the BPU on request only, unless it would be refused then."""
     return _late_refusal(site) or because(Code.ON_REQUEST, op_type=site.node.op_type)
 
 

@@ -58,7 +58,7 @@ class Known:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]]) -> Known:
-        """Of the name of each node and the doubt about it (:func:`doubt_about`)."""
+        """Take each node's name and the doubt about it (:func:`doubt_about`)."""
         found = list(rows)
         doubts: dict[str, list[str]] = {}
         for name, doubt in found:

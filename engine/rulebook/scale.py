@@ -127,7 +127,7 @@ def _operands_follow(site: ScaleSite) -> Iterator[Constraint]:
 
 
 def _unasked_operands_follow(site: ScaleSite) -> Iterator[Constraint]:
-    """So do the operands of which int16 is not asked."""
+    """Operands for which int16 is not asked take the scale of the result."""
     return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands if name not in site.asked)
 
 

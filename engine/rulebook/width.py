@@ -69,7 +69,7 @@ class Chained:
 
 
 Told = Callable[[Chained], ir.Value]
-"""Of which tensor a type is asked."""
+"""Picks the tensor of a chain that a type is asked for."""
 
 
 def _of_activation(site: Chained) -> ir.Value:

@@ -36,7 +36,7 @@ from engine.ship.opset import give_regions, write_as_opset_11
 from engine.ship.record import NotCarried
 
 IR_VERSION = 6
-"""That goes with opset 11."""
+"""IR version that goes with opset 11."""
 INT8_STEPS = 127
 
 

@@ -120,7 +120,7 @@ def _loaded(model: Path | ir.Model) -> ir.Model:
 
 
 def _integers(ours: ir.Model, differences: Sequence[Difference]) -> Count:
-    """Of a node that the walk did not reach, all integers count as different."""
+    """How many integers are equal; all of a node that the walk did not reach count as different."""
     total = count_integers(ours)
     unpaired = {each.where for each in differences if each.aspect is Aspect.STRUCTURE and each.what == UNPAIRED}
     different = sum(count_of(node) for node in ours.graph if node.name in unpaired)

@@ -60,17 +60,17 @@ class Roofline:
 
     @property
     def share_of_operations(self) -> float:
-        """Of the peak, over the whole run."""
+        """Share of the peak of operations that the whole run reaches."""
         return self.operations / self.seconds / self.peaks.operations_per_s
 
     @property
     def share_of_dots(self) -> float:
-        """Of the peak, while convolutions and matrix products run; 0 without any."""
+        """Share of the peak that convolutions and matrix products reach; 0 without any."""
         return self.operations / self.dot_seconds / self.peaks.operations_per_s if self.dot_seconds else 0.0
 
     @property
     def share_of_bytes(self) -> float:
-        """Of what copies within the cache reach, over the whole run."""
+        """Share of the rate of copies within the cache that the whole run reaches."""
         return self.bytes / self.seconds / self.peaks.cached_bytes_per_s
 
     def as_dict(self) -> dict[str, float]:

@@ -12,9 +12,9 @@ from engine.errors import ModelError
 from engine.visible import visible
 
 SUFFIXES = (".pt", ".pth", ".torchscript", ".pt2")
-"""Of files that are exported before they are read."""
+"""Suffixes of files that are exported before they are read."""
 _MOST_BYTES = 1 << 20
-"""Of what an archive says of its network."""
+"""Size up to which the description of a network in an archive is read."""
 
 
 class TorchFormat(StrEnum):

@@ -291,7 +291,7 @@ def _tell_duration(text: str) -> None:
 
 
 OWN_FOLDER = "own"
-"""Of a working directory: cards of networks that were swept without any."""
+"""Folder of a working directory that holds the cards of networks that were swept without any."""
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:

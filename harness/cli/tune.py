@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TASK = "task"
 """``--metric`` of the card."""
 SAMPLES = 16
-"""Of a file; of a card, those that similarity is taken on."""
+"""Samples of a file; of a card, those that similarity is taken on."""
 SCORED_SAMPLES = 100
 """Evaluation samples of a card."""
 

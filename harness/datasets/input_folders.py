@@ -110,7 +110,7 @@ class InputSplit(Split):
         super().__init__(name, len(first))
 
     def file_of(self, index: int) -> Path:
-        """That of the first part."""
+        """The file of the first part."""
         return self._labelled[index].path
 
     def fingerprints(self) -> list[list[str | int]]:

@@ -13,7 +13,7 @@ PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp", 
 IMAGE_FOLDERS = ("images", "image", "JPEGImages", "leftImg8bit", "img", "imgs")
 """Names of folders of images; a folder of labels may stand in the same path instead."""
 _MOST_BYTES = 256 << 20
-"""Of a file of labels."""
+"""Size up to which a file of labels is read."""
 
 
 ARRAY_SUFFIX = ".npy"

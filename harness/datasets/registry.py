@@ -150,7 +150,7 @@ def described(name: str) -> dict[str, Any]:
 
 _DRAFT: Mapping[str, Any] = MappingProxyType({"splits": {}, "digest": "0" * 64})
 _DRAFT_IMAGE = ImageFormat(height=1, width=1, colour=Colour.RGB)
-"""Of a card that ``ptqlab digest --write`` has not completed."""
+"""Image format of a card that ``ptqlab digest --write`` has not completed."""
 
 
 def _options(given: Mapping[str, Any], card: DatasetCard) -> StrictModel:

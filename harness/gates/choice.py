@@ -31,7 +31,7 @@ SAME_TIME = 0.01
 """Share by which times may differ that count as equal; estimates differ from measurements by more."""
 
 FAR = 0.1
-"""Of a metric: how far below the best a setting is hopeless."""
+"""A setting whose metric lies this far below the best is hopeless."""
 
 FAILS = (Verdict.REGRESSION, Verdict.ERROR)
 """Verdicts of settings that are not recommended."""

@@ -42,7 +42,7 @@ class Flip(StrictModel):
 
     @property
     def name(self) -> str:
-        """Its file, else its number."""
+        """The name of the image's file, else the image's number."""
         return self.file or f"image {self.image}"
 
     def __str__(self) -> str:

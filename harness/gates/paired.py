@@ -40,7 +40,7 @@ class MetricEvidence:
 
     @classmethod
     def of(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> MetricEvidence | None:
-        """Of the quantised model of a trial; None where its scores are not kept."""
+        """The evidence of a trial's quantised model; None where its scores are not kept."""
         scores, accuracy = predictions.get("per_sample"), result.accuracy
         if scores is None or accuracy is None:
             return None
@@ -50,7 +50,7 @@ class MetricEvidence:
 
     @classmethod
     def of_float(cls, result: TrialResult, predictions: Mapping[str, NDArray[Any]]) -> MetricEvidence | None:
-        """Of the float model of a trial, likewise."""
+        """The evidence of a trial's float model; None where its scores are not kept."""
         scores, accuracy = predictions.get("float_per_sample"), result.accuracy
         if scores is None or accuracy is None:
             return None

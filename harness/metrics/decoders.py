@@ -18,9 +18,9 @@ Size = tuple[int, int]
 """Height and width of the input in pixels."""
 
 STRIDES = (8, 16, 32)
-"""Of the three maps that YOLO networks predict from; some have two, or a fourth at 4 or 64."""
+"""Strides of the three maps that YOLO networks predict from; some have two, or a fourth at 4 or 64."""
 PYRAMID_STRIDES = (8, 16, 32, 64, 128)
-"""Of the five maps that RetinaNet, FCOS and EfficientDet predict from."""
+"""Strides of the five maps that RetinaNet, FCOS and EfficientDet predict from."""
 _BINS = 16
 """Distances per side of a box that YOLOv8 tells apart."""
 PICODET_STRIDES = (8, 16, 32, 64)

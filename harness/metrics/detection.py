@@ -118,7 +118,7 @@ class Map50Options(StrictModel):
 
     @property
     def shapes(self) -> list[tuple[int | None, ...]]:
-        """Of outputs for one image, without heads."""
+        """Shapes of the outputs for one image, without heads."""
         if self.priors is not None:
             return self.priors.shapes(self.classes)
         return output_shapes(self.decoder, self.classes, self.size or (0, 0), self.strides)

@@ -120,7 +120,7 @@ class PriorOptions(StrictModel):
         return [number for number in range(self.outputs) if number not in (*self.boxes, self.output)]
 
     def shapes(self, classes: int) -> list[tuple[int | None, ...]]:
-        """Of all outputs for one image, without the batch; None for any size."""
+        """Shapes of all outputs for one image, without the batch; None for any size."""
         found: dict[int, tuple[int | None, ...]] = {}
         for numbers, depth in ((self.boxes, 4), (self.class_outputs, classes + self.has_background)):
             for place, number in enumerate(numbers):

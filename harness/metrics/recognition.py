@@ -79,7 +79,7 @@ class EditSimilarity(Metric):
         return Score.mean(similarities, np.array([text != "" for text in texts]))
 
     def _similarity(self, read: str, text: str) -> float:
-        """Of the text that was read and the right one, 0..1."""
+        """Similarity of the text that was read and the right one, 0..1."""
         return float(Levenshtein.normalized_similarity(read, text))
 
     def labels(self, outputs: Sequence[Array]) -> Targets:

@@ -71,5 +71,5 @@ class CardContents:
 
     @property
     def data_name(self) -> str:
-        """Of the data set card."""
+        """Name of the data set card."""
         return f"{self.name}_{'arrays' if self.page == '' else 'images'}"

@@ -73,7 +73,7 @@ _STRETCHED = (BoxDecoder.SSD, BoxDecoder.DETR, BoxDecoder.PICODET)
 
 
 def shapes_of(network: NetworkOutputs) -> list[tuple[int, ...]]:
-    """Of the outputs, without the batch of 1."""
+    """Shapes of the outputs, without the batch of 1."""
     return [output.shape[1:] for output in network.outputs]
 
 
@@ -264,7 +264,7 @@ _ANCHORS = (
     [[30.0, 61.0], [62.0, 45.0], [59.0, 119.0]],
     [[116.0, 90.0], [156.0, 198.0], [373.0, 326.0]],
 )
-"""Of YOLOv3 and YOLOv5 on COCO, by stride."""
+"""Anchors of YOLOv3 and YOLOv5 on COCO, by stride."""
 
 
 def scores_and_boxes(network: NetworkOutputs) -> HeadGuess | None:

@@ -21,7 +21,7 @@ from harness.onboarding.network_file import Runner
 from harness.zoo.cards import Labels, ModelCard, evaluation_images
 
 IMAGES = 32
-"""That are tried."""
+"""Images that are tried."""
 _STANDARD_ERRORS = 3
 """Below the card's own score, from which the float model scores badly."""
 

@@ -90,7 +90,7 @@ class NetworkOutputs(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Of the file."""
+        """Metadata of the file."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class NetworkFile:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of the input, one image."""
+        """Shape of the input, one image."""
         if self.layout is Layout.NCHW:
             return (1, self.channels, *self.size)
         return (1, *self.size, self.channels)

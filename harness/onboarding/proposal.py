@@ -82,7 +82,7 @@ class Proposal:
 
     @property
     def metric(self) -> Metric:
-        """That scores the outputs."""
+        """The metric that scores the outputs."""
         return open_metric(self.head.metric, self.head.options)
 
 
@@ -177,7 +177,7 @@ _UNTOLD = (
     "give images of the kind that the network was trained on, or labels"
 )
 TEXT_METRICS = ("edit_similarity", "word_accuracy")
-"""Of networks that read text."""
+"""Metrics of networks that read text."""
 
 
 def _as_usual(network: NetworkFile, head: HeadGuess, dataset: Dataset) -> list[NDArray[np.float32]]:
@@ -359,7 +359,7 @@ def moved(targets: Targets, by: int) -> Targets:
 def _float_outputs(
     network: NetworkFile, dataset: Dataset, runner: Runner, best: Normalisation
 ) -> Sequence[NDArray[Any]]:
-    """Of the float model on the evaluation images."""
+    """Outputs of the float model on the evaluation images."""
     split = dataset.split("evaluation")
     parts = [runner(best.apply(split.images(at, at + 1), network.layout)) for at in range(len(split))]
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]

@@ -24,7 +24,7 @@ class ShortNames:
 
     @classmethod
     def of(cls, results: Sequence[TrialResult]) -> ShortNames:
-        """Of all long int16 policies in ``results``."""
+        """Short names of all long int16 policies in ``results``."""
         policies = dict.fromkeys(result.spec.settings.int16 for result in results)
         long = [policy for policy in policies if len(policy.label) > LONGEST]
         return cls({f"list {number}": policy for number, policy in enumerate(long, 1)})

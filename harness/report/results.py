@@ -99,12 +99,12 @@ class Sweep:
 
     @property
     def verdicts(self) -> tuple[TrialVerdict, ...]:
-        """Of the gate."""
+        """What the gate says of each trial."""
         return self.summary.judgement.verdicts
 
     @property
     def baseline(self) -> Path | None:
-        """That the verdicts refer to; None without one."""
+        """The baseline that the verdicts refer to; None without one."""
         return self.summary.judgement.baseline
 
     @property

@@ -147,7 +147,7 @@ def _scores_in(table: Path, written: int) -> tuple[ScoreRow, ...]:
 
 
 def _score_row(group: Sequence[Mapping[str, str]]) -> ScoreRow | None:
-    """Of the trials of one model and march; None where none has an accuracy."""
+    """The row of one model and march; None where no trial has an accuracy."""
     scored = [row for row in group if row.get(ACCURACY)]
     if not scored:
         return None

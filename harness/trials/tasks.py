@@ -88,7 +88,7 @@ class Preparation(StrictModel):
 
     @property
     def settings(self) -> list[Settings]:
-        """Of all trials."""
+        """The settings of all trials."""
         return [spec.settings for spec in self.specs]
 
 

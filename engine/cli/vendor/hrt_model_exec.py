@@ -24,9 +24,9 @@ TOP = 5
 """Classes that the classification post-process prints."""
 DUMP_FOLDER = Path()
 DEFAULT_AXIS = 4
-"""Of ``--dump_txt_axis``; tensors of a lower rank have a value on each line."""
+"""Default of ``--dump_txt_axis``; tensors of a lower rank have a value on each line."""
 PADDED_DUMP = 2
-"""Of ``--dump_intermediate``: maps as the BPU computes them, padded."""
+"""Value of ``--dump_intermediate`` for maps as the BPU computes them, padded."""
 
 app = command_app("hrt_model_exec", __doc__, no_args_is_help=True)
 

@@ -55,7 +55,7 @@ class Figure:
 
     @property
     def share(self) -> float | None:
-        """Of those that can be compared; None where there is none."""
+        """Share of equal ones among those that can be compared; None where there is none."""
         return self.equal / self.total if self.total else None
 
     @property

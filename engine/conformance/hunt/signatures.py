@@ -115,7 +115,7 @@ def _settings(item: Draw) -> str:
 
 
 def _places(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Of one of the original's files, calibration nodes aside."""
+    """Where each node of one of the original's files stands, calibration nodes aside."""
     if not path.is_file():
         return {}
     model = load_model(path)

@@ -109,7 +109,7 @@ def metrics_by_sample(
     tensors: Sequence[str],
     watch: Watcher = unwatched,
 ) -> list[dict[str, list[list[float]]]]:
-    """Of every variant and tensor: a row of ``metrics`` per sample."""
+    """For each tensor, and each of its variants, a row of ``metrics`` per sample."""
 
     def compare(_: str, actual: Array, expected: Array) -> list[float]:
         return [measure(metric, actual, expected) for metric in metrics]

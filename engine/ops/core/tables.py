@@ -16,7 +16,7 @@ TABULATED = (np.dtype(np.int8), np.dtype(np.int16))
 
 
 def table_bound(operator: QuantizedOperator, case: Case) -> Bound:
-    """Of an operator that stands for an element-wise float node."""
+    """The error bound of an operator that stands for an element-wise float node."""
     constants = [constant_of(value) for value in case.node.inputs[1:]]
     return tabulated(
         case,

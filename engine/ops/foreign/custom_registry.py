@@ -91,7 +91,7 @@ class CustomOperators:
 
 
 REGISTRY = CustomOperators()
-"""Of this process, as the decorators in users' files need it."""
+"""The operators of this process: decorators in users' files have no other place to register at."""
 
 
 def op_implement_register(kind: str) -> Callable[[T], T]:

@@ -38,7 +38,7 @@ def _look(work: Work, find: Callable[[int], Break | None]) -> None:
 
 
 def _distance(ours: Array, floats: Array) -> IntegerDistance:
-    """Of one output."""
+    """The distance of one output to the float one."""
     ours, meter = ours.reshape(floats.shape), HealthMeter()
     samples = max(_LEAST_SAMPLES, _MOST_VALUES // max(1, floats[:1].size))
     for index in evenly_spread(len(ours), samples):
@@ -71,4 +71,4 @@ LOOK_AT_FOREIGN_OUTPUTS = Stage(
     reads=(CARD, FLOAT_OUTPUTS, OUTPUTS),
     gives=(BROKEN,),
 )
-"""Of other engines, whose nodes are not those of the float model."""
+"""The stage for other engines, whose nodes are not those of the float model."""

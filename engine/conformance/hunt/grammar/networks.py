@@ -40,7 +40,7 @@ def _drawn(key: tuple[int, ...]) -> Drawing:
 
 
 def _shape(sizes: Drawing) -> tuple[int, ...]:
-    """Of an image or a map: square, wide, or odd."""
+    """Draw the shape of an image or a map: square, wide, or odd."""
     side = sizes.pick(16, 24, 32, 32, 48, 64)
     height, width = sizes.pick((side, side), (side, side), (side, max(8, side * 3 // 32 * 8)), (side, 32))
     if sizes.chance(0.15):
