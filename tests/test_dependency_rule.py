@@ -30,7 +30,7 @@ LAYERS = (
     {"frontend"},
     {"ops"},
     {"config"},
-    {"page_links", "toolchain"},
+    {"board", "page_links", "toolchain"},
     {"graph"},
     {"ir"},
     {"model_bounds", "untrusted"},

@@ -15,6 +15,7 @@ from typing import Any
 import onnx_ir as ir
 from pydantic import BaseModel
 
+from engine.board import stored_times
 from engine.calibrate import CalibrationData
 from engine.calibrate.forward.compare import Distance
 from engine.chips import HB_COMPILE_MARCHES, March, load_chip
@@ -51,7 +52,6 @@ from engine.ir import (
     write_atomically,
 )
 from engine.perf import Performance, estimate
-from engine.perf.board import stored_times
 from engine.place import Placement, Refusal
 from engine.place.options import INT16
 from engine.rulebook.marks import costly, told

@@ -1,6 +1,6 @@
 """Time of what runs on the CPU: operators of the network, quantisation, layout changes at borders.
 
-Measured where the user has measured it (:mod:`engine.perf.board`), else estimated.
+Measured where the user has measured it (:mod:`engine.board`), else estimated.
 
 Estimates are rough, for orders of magnitude: the only measurement at hand is the log of MobileNetV1 on an RDK X3 in
 the vendor's guide (1000 values dequantised in 44 to 274 us, Softmax of them 42 to 338 us, a layout change 12 to 69 us),
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
+from engine.board import BoardTimes
 from engine.compile import CompiledModel
 from engine.ir import attribute
-from engine.perf.board import BoardTimes
 from engine.terms import Device
 
 OPERATOR_START_US, COPY_START_US = 42.0, 12.0

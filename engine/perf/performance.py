@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from engine.board import BoardTimes, cpu_statement
 from engine.chips.latency import Latency, load_latency
 from engine.compile import CompiledModel
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.schedule import Schedule
 from engine.compile.traffic import Traffic
-from engine.perf.board import BoardTimes, cpu_statement
 from engine.perf.cpu import CpuCost, cpu_costs
 
 

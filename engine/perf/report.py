@@ -14,6 +14,7 @@ from urllib.parse import quote
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from engine.board import stored_times
 from engine.chips import load_chip
 from engine.chips.latency import load_latency
 from engine.compile import CompiledModel
@@ -22,7 +23,6 @@ from engine.ir import file_names, write_atomically
 from engine.page_links import PageKind, identity, write_page
 from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
 from engine.pages.colours import BPU, CPU, PALETTE
-from engine.perf.board import stored_times
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline

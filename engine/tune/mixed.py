@@ -13,6 +13,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from engine.board import stored_times
 from engine.calibrate import CalibrationData, Statistics, collect_for, needs_data
 from engine.calibrate.methods.sensitivity import calibrations_by_node, sensitivities
 from engine.chips import load_chip
@@ -39,7 +40,6 @@ from engine.graph import float_readers
 from engine.ir import CALIBRATION_OP
 from engine.ops.foreign.composite import PREPROCESS
 from engine.perf import estimate
-from engine.perf.board import stored_times
 from engine.place import NodeTypes, Placement, PlacementOptions
 from engine.place.options import INT16
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from engine.board import BoardTimes
     from engine.calibrate import StatisticsOptions
-    from engine.perf.board import BoardTimes
     from harness.backends.stages.images import CalibrationUse
     from harness.backends.stages.score import Scored
     from harness.datasets import Dataset, Samples

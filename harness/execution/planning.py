@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.board import BoardTimes, stored_times
 from engine.chips import March
-from engine.perf.board import BoardTimes, stored_times
 from harness.backends.pipeline import version_of_stages
 from harness.suites.suite import Point, Suite
 from harness.trials.configuration import configuration

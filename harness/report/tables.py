@@ -9,8 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from engine.board import cpu_statement
 from engine.cli.console import plain_table
-from engine.perf.board import cpu_statement
 from engine.terms import CalibrationType
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from engine.board import BoardTimes, cpu_statement
 from engine.chips import March
 from engine.errors import MissingError
 from engine.ir import write_atomically
-from engine.perf.board import BoardTimes, cpu_statement
 from harness.cache import content_key, load_arrays, save_arrays
 from harness.card_folders import CardFolders
 from harness.strict_yaml import StrictModel

@@ -58,10 +58,10 @@ def predict(
     """Predict latency and DDR traffic; needs no calibration data."""
     import json
 
+    from engine.board import board_file, keep_times, read_measured, times_of
     from engine.compile import CompileOptions
     from engine.convert import Draft, check
     from engine.perf import estimate
-    from engine.perf.board import board_file, keep_times, read_measured, times_of
     from engine.perf.cpu import cpu_costs
 
     options = CompileOptions(optimize_level=optimize_level, compile_mode=compile_mode, core_num=core_num)

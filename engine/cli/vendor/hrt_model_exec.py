@@ -302,9 +302,9 @@ def _print_classes(scores: NDArray[Any]) -> None:
 
 def _write_profile(folder: Path, figures: dict[str, Any], latencies: Sequence[float], compiled: CompiledModel) -> None:
     """``profiler.log`` (two JSON documents, ``***`` between them) and ``profiler.csv``."""
+    from engine.board import SIMULATED
     from engine.ir import write_atomically
     from engine.perf import estimate
-    from engine.perf.board import SIMULATED
     from engine.perf.cpu import layout_costs
 
     predicted = estimate(compiled)

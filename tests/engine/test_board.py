@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConfigError
-from engine.perf.board import (
+from engine.board import (
     BoardTimes,
     board_file,
     cpu_statement,
@@ -20,6 +19,7 @@ from engine.perf.board import (
     stored_times,
     times_of,
 )
+from engine.errors import ConfigError
 from engine.perf.cpu import CpuCost
 
 GUIDE = """{
