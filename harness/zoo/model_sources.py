@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from pydantic import AfterValidator, Field
 
 from engine.errors import MissingError, ModelError, hint
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 OPSET = 13
+EXPORT = 2
+"""Version of what :func:`_export` writes: files of other versions are not taken from the cache."""
 INPUT = "image"
 OUTPUT = "scores"
 
@@ -97,7 +100,7 @@ def package_model(source: PackageSource) -> Path:
         network: nn.Module = EfficientNet.from_name(name)
         return _with_weights(network, file)
 
-    return _exported(content_key(source, file.stat().st_size), source.side, build)
+    return _exported(content_key(source, file.stat().st_size, EXPORT), source.side, build)
 
 
 def torchvision_model(source: TorchvisionSource) -> Path:
@@ -126,7 +129,7 @@ def torchvision_model(source: TorchvisionSource) -> Path:
             network: nn.Module = models.get_model(source.architecture, weights=None, num_classes=source.classes)
         return network if weights is None else _with_weights(network, weights)
 
-    return _exported(content_key(source), source.side, build)
+    return _exported(content_key(source, EXPORT), source.side, build)
 
 
 def model_metadata(path: Path) -> dict[str, str]:
@@ -192,10 +195,14 @@ def _exported(key: str, side: int, build: Callable[[], nn.Module]) -> Path:
 
 
 def _export(network: Any, side: int) -> bytes:
-    """ONNX, opset :data:`OPSET`, batch 1, RGB; the same bytes for the same network and version of PyTorch."""
+    """ONNX, opset :data:`OPSET`, batch 1, RGB; the same bytes for the same network and version of PyTorch.
+
+    The statistics of ``network`` are folded, in place.
+    """
     import onnx
     import torch
 
+    _fold_statistics(network)
     buffer = io.BytesIO()
     torch.onnx.export(
         network.eval(),
@@ -209,3 +216,29 @@ def _export(network: Any, side: int) -> bytes:
     model = onnx.load_from_string(buffer.getvalue())
     model.ClearField("doc_string")
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def _fold_statistics(network: nn.Module) -> None:
+    """Let every batch normalisation have mean 0 and variance 1, and weight and bias that compute the same.
+
+    The exporter multiplies convolutions by ``weight / sqrt(variance + eps)``. PyTorch's square root is that of MKL,
+    whose last bit depends on the processor (EfficientNet-Lite1: three different files with ``MKL_CBWR``
+    ``COMPATIBLE``, ``AVX2`` and ``AVX512``), numpy's is exactly rounded; ``1 / sqrt(1 + 0)`` is exact everywhere.
+    """
+    import torch
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    for layer in network.modules():
+        if not isinstance(layer, _BatchNorm) or layer.running_var is None or layer.running_mean is None:
+            continue
+        scale = 1 / np.sqrt(layer.running_var.numpy().astype(np.float64) + layer.eps)
+        shift = -layer.running_mean.numpy().astype(np.float64) * scale
+        if layer.affine:
+            weight, bias = (each.detach().numpy().astype(np.float64) for each in (layer.weight, layer.bias))
+            scale, shift = weight * scale, weight * shift + bias
+        layer.weight, layer.bias = (
+            torch.nn.Parameter(torch.from_numpy(each.astype(np.float32))) for each in (scale, shift)
+        )
+        layer.running_mean.zero_()
+        layer.running_var.fill_(1)
+        layer.affine, layer.eps = True, 0.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -145,3 +148,48 @@ def test_an_unknown_architecture_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ModelError, match="torchvision has no architecture 'resnet19'"):
         torchvision_model(TorchvisionSource(architecture="resnet19"))
     assert not list(tmp_path.rglob("*.onnx"))
+
+
+_EXPORT = """
+import hashlib, torch
+from harness.zoo.model_sources import _export
+
+torch.manual_seed(0)
+norms = [torch.nn.BatchNorm2d(64), torch.nn.BatchNorm2d(64, eps=1e-3, affine=False)]
+for norm in norms:
+    norm.running_var.copy_(torch.rand(64) * 4)
+    norm.running_mean.copy_(torch.randn(64))
+layers = [torch.nn.Conv2d(3, 64, 1), norms[0], torch.nn.ReLU(), norms[1], torch.nn.Conv2d(64, 8, 1)]
+print(hashlib.sha256(_export(torch.nn.Sequential(*layers), 4)).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("branch", ["COMPATIBLE", "AVX2"])
+def test_an_export_does_not_depend_on_the_processor(branch: str) -> None:
+    """``MKL_CBWR`` lets MKL compute as on another processor, where its square root has other last bits."""
+    pytest.importorskip("torch", reason="exports need the extra zoo")
+    found = [
+        subprocess.run([sys.executable, "-c", _EXPORT], env=os.environ | said, capture_output=True, check=True).stdout
+        for said in ({}, {"MKL_CBWR": branch})
+    ]
+    assert found[0] == found[1] != b""
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_folded_statistics_compute_the_same(affine: bool) -> None:
+    torch = pytest.importorskip("torch", reason="layers need the extra zoo")
+    generator = torch.Generator().manual_seed(0)
+    layer = torch.nn.BatchNorm2d(5, eps=1e-3, affine=affine)
+    layer.running_var.copy_(torch.rand(5, generator=generator) * 4)
+    layer.running_mean.copy_(torch.randn(5, generator=generator))
+    if affine:
+        with torch.no_grad():
+            layer.weight.copy_(torch.randn(5, generator=generator))
+            layer.bias.copy_(torch.randn(5, generator=generator))
+    network, images = torch.nn.Sequential(layer).eval(), torch.randn(2, 5, 3, 3, generator=generator)
+    with torch.no_grad():
+        before = network(images)
+        model_sources._fold_statistics(network)
+        after = network(images)
+    assert torch.allclose(before, after, rtol=1e-5, atol=1e-5)
+    assert (layer.eps, layer.running_mean.abs().max(), layer.running_var.min()) == (0, 0, 1)
