@@ -74,7 +74,6 @@ class GraphRules:
         global_pooling_as_conv: whether ``GlobalAveragePool`` (and a window that covers the map) becomes convolutions.
         argmax_keeps_axis: whether an ``ArgMax`` that drops the channels keeps them and reshapes, to run on the BPU.
         dense_transposes: whether the rows of a ``Gemm`` become the pixels of a line; else they become the batch.
-        norms_decomposed: whether ``ReduceL1`` and ``ReduceL2`` over one axis become sums of magnitudes and of squares.
         conv_1x1_part: input channels that one 1x1 convolution takes; one with more, within the march's limits, is
             computed in parts. ``None``: every one is computed whole.
     """
@@ -83,7 +82,6 @@ class GraphRules:
     global_pooling_as_conv: bool
     argmax_keeps_axis: bool
     dense_transposes: bool
-    norms_decomposed: bool
     conv_1x1_part: int | None
 
 

@@ -115,5 +115,5 @@ class ArgMinRule(ArgMaxRule):
 
 def emit_argmax(node: ir.Node, x: Quantized, lowering: Lowering) -> None:
     """HzQuantizedArgMax over the channels of ``x``."""
-    attributes = {"axis": 3, "keepdims": 1, "output_bit": 8, "data_format": "NHWC"}
+    attributes = {"axis": 3, "output_bit": 8}
     lowering.emit("HzQuantizedArgMax", node, [x.value], attributes, node.outputs[0], bits=8, scale=UNSCALED)

@@ -144,7 +144,7 @@ class PadRule(FloatRule):
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        x = lowering.integer(given(node, 0), like=lowering.calibration(node.outputs[0]))
+        x = lowering.integer(given(node, 0))
         widths = pad_widths(node) or ()
         order = sorted(range(4), key=NHWC_AXIS.__getitem__)
         mode, inputs = str(attribute(node, "mode", "constant")), [x.value]

@@ -46,7 +46,13 @@ from engine.optimize.opset9 import ConvertOpset9
 from engine.optimize.pooling import AveragePoolToConv, Pool1d, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
-from engine.optimize.sink import SinkReshape, SinkReshapeBehindConcat, SinkReshapeBehindSplit, SinkTranspose
+from engine.optimize.sink import (
+    SinkReshape,
+    SinkReshapeBehindConcat,
+    SinkReshapeBehindSoftmax,
+    SinkReshapeBehindSplit,
+    SinkTranspose,
+)
 from engine.optimize.transposes import (
     AbsorbReshapeIntoTranspose,
     CancelAroundReshape,
@@ -140,7 +146,7 @@ def pipeline(march: Chip) -> Pipeline:
             WhereToProducts(),
             CollapseRsqrt(),
             DecomposeNormalization(),
-            DecomposeNorm(march.graph),
+            DecomposeNorm(),
             UnrollLstm(),
             UnrollGru(),
             ReduceMeanToGlobalPool(),
@@ -154,6 +160,7 @@ def pipeline(march: Chip) -> Pipeline:
             ExpandConstants(),
             SinkReshapeBehindConcat(),
             SinkReshapeBehindSplit(),
+            SinkReshapeBehindSoftmax(),
             TransposeToReshape(),
             SinkReshape(),
             ShareMovements(),

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.chips import GraphRules
 from engine.ir import attribute
 from engine.optimize.base import (
     NodePass,
     add_initializer,
-    axes_of,
     constant,
     graph_of,
     make_node,
@@ -138,51 +136,45 @@ def _gives_statistics(node: ir.Node) -> bool:
 
 
 class DecomposeNorm(NodePass):
-    """``ReduceL1`` and ``ReduceL2`` over one axis become a ``ReduceSum`` of magnitudes, or the root of one of squares.
+    """``ReduceL1`` becomes a ``ReduceSum`` of magnitudes, ``ReduceL2`` the root of one of squares.
 
-    Only on marches that decompose them (reference/operators.md, Reduce); which operators they become is not recorded,
-    squares are products as those of InstanceNormalization (provisional). Parts are called ``<node>_abs``,
-    ``<node>_mul``, ``<node>_sum`` and ``<node>_sqrt``.
+    Over whichever axes, on every march (reference/operators.md, Reduce). Parts are called ``<node>_Abs`` or
+    ``<node>_Pow``, ``<node>_ReduceSum`` and ``<node>_Sqrt``, tensors ``<y>_Abs``, ``<y>_pow`` and ``<y>_reducesum``.
     """
 
     op_types = frozenset({"ReduceL1", "ReduceL2"})
 
-    def __init__(self, rules: GraphRules) -> None:
-        self.rules = rules
-
     def rewrite(self, node: ir.Node) -> bool:
-        source = node.inputs[0]
+        source, result = node.inputs[0], node.outputs[0]
         if source is None or not self.remains(node):
             return False
-        kind, operands = ("Abs", [source]) if node.op_type == "ReduceL1" else ("Mul", [source, source])
-        name = f"{node.name}_{kind.lower()}"
-        parts = [make_node(kind, operands, name=name, output=f"{name}_output", like=source)]
+        if node.op_type == "ReduceL1":
+            parts = [make_node("Abs", [source], name=f"{node.name}_Abs", output=f"{result.name}_Abs", like=source)]
+        else:
+            exponent = add_initializer(graph_of(node), f"{node.name}_exponent", np.asarray(2, np.float32))
+            name = f"{node.name}_Pow"
+            parts = [make_node("Pow", [source, exponent], name=name, output=f"{result.name}_pow", like=source)]
         axes = self._axes_input(node)
         kept = ("keepdims",) if axes else ("axes", "keepdims")
         attributes = {key: attr.value for key, attr in node.attributes.items() if key in kept}
         total = make_node(
             "ReduceSum",
             [parts[0].outputs[0], *axes],
-            name=f"{node.name}_sum",
-            output=f"{node.name}_sum_output",
-            like=node.outputs[0],
+            name=f"{node.name}_ReduceSum",
+            output=f"{result.name}_reducesum",
+            like=result,
             attributes=attributes,
         )
         parts.append(total)
         if node.op_type == "ReduceL2":
-            name = f"{node.name}_sqrt"
-            parts.append(
-                make_node("Sqrt", [total.outputs[0]], name=name, output=f"{name}_output", like=node.outputs[0])
-            )
+            name = f"{node.name}_Sqrt"
+            parts.append(make_node("Sqrt", [total.outputs[0]], name=name, output=f"{name}_output", like=result))
         substitute(node, parts)
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """One over a single axis of a float tensor of known shape, where norms are decomposed."""
-        shape = static_shape(node.inputs[0])
-        if not self.rules.norms_decomposed or shape is None or node.outputs[0].dtype != ir.DataType.FLOAT:
-            return False
-        return len(axes_of(node, len(shape)) or ()) == 1
+        """One of a float tensor of known shape."""
+        return static_shape(node.inputs[0]) is not None and node.outputs[0].dtype == ir.DataType.FLOAT
 
     @staticmethod
     def _axes_input(node: ir.Node) -> list[ir.Value | None]:

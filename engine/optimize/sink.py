@@ -276,6 +276,47 @@ class SinkReshapeBehindSplit(NodePass):
         return inner[0] if inner else None
 
 
+class SinkReshapeBehindSoftmax(NodePass):
+    """A ``Reshape`` that only drops last axes of length 1 goes behind the ``Softmax`` over the channels of its result.
+
+    Both nodes keep their names, and each tensor the name of that in its place: the classes at the end of a network,
+    behind a ``Flatten``, ``Squeeze``, ``Reshape`` or ``Gemm``. Not where anything else reads the reshaped tensor, not
+    over another axis, and not for ``LogSoftmax`` (reference/operators.md, ``Reshape`` in front of ``Softmax``).
+    """
+
+    op_types = frozenset({"Softmax"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        reshape, value, result = self._reshape(node), node.inputs[0], node.outputs[0]
+        if reshape is None or value is None:
+            return False
+        source, attributes = reshape.inputs[0], {"axis": _CHANNELS}
+        made = make_node("Softmax", [source], name=str(node.name), output="", like=source, attributes=attributes)
+        behind = make_node(
+            "Reshape", [made.outputs[0], reshape.inputs[1]], name=str(reshape.name), output="", like=result
+        )
+        substitute(node, [made, behind])
+        graph_of(made).remove(reshape, safe=True)
+        made.outputs[0].name = value.name
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """A Softmax that such a Reshape stands before."""
+        return self._reshape(node) is not None
+
+    def _reshape(self, node: ir.Node) -> ir.Node | None:
+        value = node.inputs[0]
+        reshape = None if value is None else _producer(value, "Reshape")
+        if value is None or reshape is None or value.is_graph_output() or len(value.uses()) != 1:
+            return None
+        before, after = static_shape(reshape.inputs[0]) or (), static_shape(value) or ()
+        kept = len(after)
+        if not _CHANNELS < kept < len(before) or before[:kept] != after or set(before[kept:]) != {1}:
+            return None
+        default = -1 if graph_of(node).opset_imports.get("", 0) >= _SOFTMAX_OVER_LAST else 1
+        return reshape if attribute(node, "axis", default) % kept == _CHANNELS else None
+
+
 def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool:
     """Move the reshape ``movement`` behind a ``Slice`` along axes that it keeps whole."""
     given = [constant(value) for value in node.inputs[1:4]]
@@ -305,6 +346,10 @@ def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool
 
 
 _SLICE_WITH_AXES = 3
+_CHANNELS = 1
+"""Axis of the channels."""
+_SOFTMAX_OVER_LAST = 13
+"""Opset since which ``Softmax`` is over the last axis where it says none."""
 
 
 def _reshape_behind(node: ir.Node, moved: ir.Node) -> ir.Node:

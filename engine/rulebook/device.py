@@ -464,6 +464,7 @@ def _follows_convolution(node: ir.Node) -> bool:
     return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.stays_int32(producer)))
 
 
+NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
 PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
 
 TAILS: Table[DeviceSite, Place] = Table(
@@ -495,6 +496,17 @@ TAILS: Table[DeviceSite, Place] = Table(
             _cpu(Code.ACTIVATION_TAIL),
             BERNOULLI,
         ),
+        Rule(
+            "device.power-tail",
+            "A power that no BPU node reads runs on the CPU.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("Pow"),
+            _cpu(Code.PRODUCT_TAIL),
+            measured=MeasuredApart(
+                "8 powers that only reductions on the CPU, or nothing, read, in 3 small networks on bernoulli2 and "
+                "bayes-e, and 2 beside them that the BPU reads as well (docs/evidence/shipping.md)",
+                networks=3,
+            ),
+        ),
     ],
 )
 """The ends, from the outputs of the network on: what would cost the last results their precision."""
@@ -506,8 +518,6 @@ def _sums_alone(site: DeviceSite) -> bool:
         site.node.op_type == "Add" and len(_readers(site.node)) == 1 and not runs_as_convolution(site.node, site.chip)
     )
 
-
-NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
 
 PRODUCTS: Table[DeviceSite, Place] = Table(
     "device",

@@ -86,7 +86,7 @@ def test_the_least_is_the_largest_of_what_is_turned_around() -> None:
     x = tensor("x", 1, 4, 2, 2)
     made = lowered(ArgMaxRule(), float_node("ArgMax", [x], (1, 1, 2, 2), axis=1), x=scaled(0.5))
     assert (made.op_type, made.inputs, made.bits, made.scale) == ("HzQuantizedArgMax", ["x NHWC"], 8, [1.0])
-    assert (made.attributes["axis"], made.attributes["keepdims"]) == (3, 1)
+    assert made.attributes == {"axis": 3, "output_bit": 8}
     recorder = Recorder(x=scaled(0.5))
     ArgMinRule().lower([float_node("ArgMin", [x], (1, 1, 2, 2), axis=1)], recorder)
     turned, found = recorder.nodes

@@ -87,13 +87,14 @@ def test_an_edge_has_no_value() -> None:
     assert recorder.nodes[0].inputs == ["x NHWC"]
 
 
-def test_what_is_padded_has_the_scale_of_the_result() -> None:
+def test_what_is_padded_keeps_its_scale() -> None:
+    """What its result is calibrated as is for those who read that (``padded_channels`` of parity/recorded/ships)."""
     node = float_node("Pad", [tensor("x", *MAP)], MAP, pads=[0, 0, 1, 1, 0, 0, 1, 1], mode="constant", value=0.5)
     recorder = Recorder(x=scaled(0.5), y=scaled(0.25))
     PadRule().lower([node], recorder)
     assert PadRule().tie(node) is Tie.ONE_FOR_BOTH
-    assert recorder.nodes[0].scale == [0.25]
-    assert recorder.constants["n_pad"].tolist() == [2]
+    assert recorder.nodes[0].scale == [0.5]
+    assert recorder.constants["n_pad"].tolist() == [1]
 
 
 def test_zero_of_an_unsigned_map_is_its_least_integer() -> None:

@@ -10,6 +10,7 @@ from engine.optimize.sink import (
     ELEMENTWISE,
     SinkReshape,
     SinkReshapeBehindConcat,
+    SinkReshapeBehindSoftmax,
     SinkReshapeBehindSplit,
     SinkTranspose,
     _Correspondence,
@@ -181,6 +182,45 @@ def test_a_reshape_passes_a_split_where_it_only_drops_axes(before: tuple[int, ..
     assert [value.name for value in split.outputs] == (["q_reshape", "r_reshape"] if sinks else ["q", "r"])
     if sinks:
         assert [list(value.shape or ()) for value in split.outputs] == [[1, 1, 1, 3], [1, 1, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "axis", "sinks"),
+    [
+        ((1, 12, 1, 1), (1, 12), 1, True),
+        ((1, 12, 1, 1), (1, 12), -1, True),
+        ((1, 12, 1, 1), (1, 12, 1), 1, True),
+        ((1, 12, 8, 1), (1, 12, 8), 1, True),
+        ((1, 12, 1, 1), (1, 12), 0, False),
+        ((1, 12, 1, 1), (1, 12, 1), 2, False),
+        ((1, 12, 8, 1), (1, 12, 8), 2, False),
+        ((1, 12, 1, 8), (1, 12, 8), 1, False),
+        ((1, 12, 8, 8), (1, 12, 64), 1, False),
+        ((1, 12, 8, 8), (1, 768), 1, False),
+        ((1, 12, 1, 1), (3, 4), 1, False),
+        ((1, 12, 1, 1), (1, 1, 12), 2, False),
+        ((1, 12, 1, 1), (12,), 0, False),
+        ((1, 12, 1, 1), (1, 1, 12, 1), 2, False),
+        ((1, 3, 64, 4), (1, 3, 4, 64), 2, False),
+    ],
+)
+def test_a_reshape_passes_a_softmax_over_channels_where_it_drops_the_last_axes(
+    before: tuple[int, ...], after: tuple[int, ...], axis: int, sinks: bool
+) -> None:
+    """Each was a head of one of two networks that the original was asked about."""
+    nodes = [node("Reshape", "a s", "p", name="r"), node("Softmax", "p", "y", name="n", axis=axis)]
+    modified, result = applied(SinkReshapeBehindSoftmax(), build(nodes, {"a": before}, ["y"], {"s": np.array(after)}))
+    assert (modified, kinds(result)) == (sinks, ["Softmax", "Reshape"] if sinks else ["Reshape", "Softmax"])
+    assert [(item.name, item.outputs[0].name) for item in result.graph] == (
+        [("n", "p"), ("r", "y")] if sinks else [("r", "p"), ("n", "y")]
+    )
+
+
+@pytest.mark.parametrize(("op_type", "outputs"), [("LogSoftmax", ["y"]), ("Softmax", ["y", "p"])])
+def test_a_reshape_passes_no_log_softmax_and_stays_where_it_is_read_otherwise(op_type: str, outputs: list[str]) -> None:
+    nodes = [node("Reshape", "a s", "p"), node(op_type, "p", "y", axis=1)]
+    model = build(nodes, {"a": (1, 12, 1, 1)}, outputs, {"s": np.array((1, 12))})
+    assert not applied(SinkReshapeBehindSoftmax(), model)[0]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         sink.SinkTranspose: Pattern(movements.transposed_operands),
         sink.SinkReshapeBehindConcat: Pattern(movements.joined_rows),
         sink.SinkReshapeBehindSplit: Pattern(movements.divided_rows),
+        sink.SinkReshapeBehindSoftmax: Pattern(movements.classes),
         transposes.ReshapeBeforeTransposes: Pattern(movements.transposed_around_a_dropped_axis),
         transposes.TransposeToReshape: Pattern(movements.moved_single_axes),
         transposes.AbsorbReshapeIntoTranspose: Pattern(movements.reshaped_single_axes),

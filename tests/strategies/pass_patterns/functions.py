@@ -55,13 +55,13 @@ def softmax_over_channels(draw: Draw, net: Network) -> str:
 
 
 def length(draw: Draw, net: Network) -> str:
-    """A norm over one axis, which is an input from opset 18 on."""
+    """A norm over one axis or several, which are an input from opset 18 on."""
     x, shape = feature_map(draw, net)
-    axis, keep = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 1))
-    kind = draw(st.sampled_from(("ReduceL1", "ReduceL2")))
+    axes = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=3, unique=True))
+    kind, keep = draw(st.sampled_from(("ReduceL1", "ReduceL2"))), draw(st.integers(0, 1))
     if net.opset >= 18:
-        return net.op(kind, x, net.ints(axis), keepdims=keep)
-    return net.op(kind, x, axes=[axis], keepdims=keep)
+        return net.op(kind, x, net.ints(*axes), keepdims=keep)
+    return net.op(kind, x, axes=axes, keepdims=keep)
 
 
 def normalised(draw: Draw, net: Network) -> str:

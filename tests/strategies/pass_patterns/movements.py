@@ -155,6 +155,13 @@ def divided_rows(draw: Draw, net: Network) -> str:
     return net.op("Concat", *(f"{first}_{index}" for index in range(1, parts)), first, axis=2)
 
 
+def classes(draw: Draw, net: Network) -> str:
+    """A map of one value per channel without its last axes, and the Softmax over the channels."""
+    channels, kept = draw(st.integers(2, 5)), draw(st.sampled_from(((), (1,))))
+    flat = net.op("Reshape", activated(draw, net, net.input(1, channels, 1, 1)), net.ints(1, channels, *kept))
+    return net.op("Softmax", flat, axis=1)
+
+
 def transposed_around_a_dropped_axis(draw: Draw, net: Network) -> str:
     """Transpose, Reshape that drops an axis of length 1, Transpose."""
     sizes = [*(draw(st.integers(2, 5)) for _ in range(3)), 1]
