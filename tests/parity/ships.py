@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import onnx
 import yaml
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
 from engine.config import load_config
 from engine.ship import Verification, ship, verify, write
@@ -67,9 +70,6 @@ def _model(**values: Any) -> Mapping[str, Mapping[str, Any]]:
 
 def write_gray(folder: Path) -> Path:
     """The network of :func:`write_network` in one channel."""
-    import onnx
-    from onnx import numpy_helper
-
     path = write_network(folder)
     model = onnx.load(folder / "net.onnx")
     weight = numpy_helper.to_array(model.graph.initializer[0])[:, :1]
@@ -79,6 +79,66 @@ def write_gray(folder: Path) -> Path:
     for data in (folder / "data").iterdir():
         np.fromfile(data, np.float32)[: 16 * 16].tofile(data)
     return path
+
+
+def _write_behind(folder: Path, nodes: Sequence[onnx.NodeProto], outputs: Mapping[str, int]) -> Path:
+    """The network of :func:`write_network` whose pooling is replaced by ``nodes``, which read ``r0`` or ``c1``."""
+    path = write_network(folder)
+    model = onnx.load(folder / "net.onnx")
+    del model.graph.node[-1], model.graph.output[:]
+    model.graph.node.extend(nodes)
+    model.graph.output.extend(helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items())
+    for name, array in _CONSTANTS.items():
+        if any(name in node.input for node in model.graph.node):
+            model.graph.initializer.append(numpy_helper.from_array(array, name))
+    onnx.save(onnx.shape_inference.infer_shapes(model), folder / "net.onnx")
+    return path
+
+
+_CONSTANTS: Mapping[str, NDArray[Any]] = {
+    "widths": np.array([0, 0, 0, 0, 0, 2, 0, 0], np.int64),
+    "zero": np.zeros((), np.float32),
+    "classes": np.array([1, 10], np.int64),
+}
+
+
+def write_padded_channels(folder: Path) -> Path:
+    """A shortcut that is pooled and gets channels of zeros, added to what has other thresholds."""
+    return _write_behind(
+        folder,
+        [
+            helper.make_node("MaxPool", ["r0"], ["m"], "shrink", kernel_shape=[1, 1]),
+            helper.make_node("Pad", ["m", "widths", "zero"], ["p"], "widen", mode="constant"),
+            helper.make_node("Add", ["c1", "p"], ["s"], "sum"),
+            helper.make_node("Relu", ["s"], ["scores"], "sum_relu"),
+        ],
+        {"scores": TensorProto.FLOAT},
+    )
+
+
+def write_argmax(folder: Path) -> Path:
+    """Positions of the largest channel."""
+    nodes = [helper.make_node("ArgMax", ["c1"], ["classes_found"], "found", axis=1, keepdims=0)]
+    return _write_behind(folder, nodes, {"classes_found": TensorProto.INT64})
+
+
+def write_classes(folder: Path) -> Path:
+    """Probabilities of pooled classes."""
+    return _write_behind(
+        folder,
+        [
+            helper.make_node("GlobalAveragePool", ["c1"], ["g"], "pool"),
+            helper.make_node("Reshape", ["g", "classes"], ["r"], "flat"),
+            helper.make_node("Softmax", ["r"], ["scores"], "probabilities", axis=1),
+        ],
+        {"scores": TensorProto.FLOAT},
+    )
+
+
+def write_norm(folder: Path) -> Path:
+    """The length of every channel, which the CPU computes, and its root, which the BPU does."""
+    nodes = [helper.make_node("ReduceL2", ["c1"], ["scores"], "length", axes=[2, 3], keepdims=1)]
+    return _write_behind(folder, nodes, {"scores": TensorProto.FLOAT})
 
 
 CASES: Mapping[str, ShipCase] = {
@@ -103,6 +163,11 @@ CASES: Mapping[str, ShipCase] = {
     "gray": ShipCase(changes=_input(input_type_train="gray", input_type_rt="gray"), source=write_gray),
     "no_preprocess": ShipCase(changes=_input(norm_type="no_preprocess", scale_value=None)),
     "two_inputs": ShipCase(source=write_two_inputs),
+    "padded_channels": ShipCase(changes=_calibration(max_percentile=0.98), source=write_padded_channels),
+    "argmax": ShipCase(source=write_argmax),
+    "classes": ShipCase("bayes", source=write_classes),
+    "norm": ShipCase(source=write_norm),
+    "norm_bernoulli2": ShipCase("bernoulli2", source=write_norm),
 }
 
 
