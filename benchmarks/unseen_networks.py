@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         print(path, flush=True)
     for index in range(given.draws):
-        item = draw(given.seed + 38_000, index, [March(marches[index % len(marches)])])
+        item = draw(given.seed + 38_000, index, [marches[index % len(marches)]])
         print(write_draw(item, given.directory / item.name), flush=True)
     return 0
 
