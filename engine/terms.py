@@ -66,6 +66,16 @@ class CalibrationType(StrEnum):
         """Whether calibration data must be given."""
         return self not in (CalibrationType.LOAD, CalibrationType.SKIP)
 
+    @property
+    def gives_thresholds(self) -> bool:
+        """Whether it gives the threshold of a tensor by itself, from data, rather than by trying other methods."""
+        return self in (CalibrationType.MAX, CalibrationType.KL)
+
+    @property
+    def needs_histogram(self) -> bool:
+        """Whether it looks at histograms; of a method that tries others, whether one of these does."""
+        return self in (CalibrationType.KL, CalibrationType.DEFAULT, CalibrationType.MIX)
+
 
 class Compatibility(StrEnum):
     """Whether a conversion imitates the original where that costs accuracy, or computes the accurate result."""

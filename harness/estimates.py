@@ -33,7 +33,9 @@ _STAGES, _PER_SAMPLE = 15.0, 1.5
 """What a trial takes, in runs of the float model on one sample: the stages of a conversion, and each sample that is
 simulated and scored. Of a YOLOv8 and a YOLOX on a machine with other work on it (docs/evidence/estimates.md).
 """
-_METHODS = {CalibrationType.KL: 50.0, CalibrationType.DEFAULT: 120.0, CalibrationType.MIX: 200.0}
+_CALIBRATING = (Engine.BUNDLED, Engine.HB_MAPPER)
+"""Engines with the methods of :data:`_METHODS`."""
+_METHODS: dict[str, float] = {CalibrationType.KL: 50.0, CalibrationType.DEFAULT: 120.0, CalibrationType.MIX: 200.0}
 """What methods take besides: measured likewise for ``kl``, guessed for ``default`` and ``mix``."""
 _STATISTICS = 5.0
 """What statistics of a calibration sample take, in a preparation, likewise."""
@@ -222,7 +224,7 @@ def _nodes_in_file(model: str) -> int:
 
 def _weight(spec: TrialSpec) -> float:
     """What a trial usually takes apart from a search for nodes, in runs of the float model on one sample."""
-    method = 0.0 if spec.settings.engine is Engine.ONNXRUNTIME else _METHODS.get(spec.settings.calibration_type, 0.0)
+    method = _METHODS.get(spec.settings.calibration_type, 0.0) if spec.settings.engine in _CALIBRATING else 0.0
     return _STAGES + _PER_SAMPLE * spec.evaluation_samples + method
 
 

@@ -250,9 +250,9 @@ def _summary(
 def _origin(sweep: str, specs: Sequence[TrialSpec], workdir: Path) -> SweepOrigin:
     """What a sweep of ``specs`` is made of; what computes each is kept in the working directory too."""
     version = engine_version()
-    for engine, kind in {spec.engine: spec.settings.engine for spec in specs}.items():
-        keep_environment(environment({kind}, version), engine, workdir)
-    used = {spec.settings.engine for spec in specs}
+    for engine, settings in {spec.engine: spec.settings for spec in specs}.items():
+        keep_environment(environment([settings], version), engine, workdir)
+    used = list(dict.fromkeys(spec.settings for spec in specs))
     return SweepOrigin(sweep=sweep, models=origins_of(specs), environment=environment(used, version))
 
 
@@ -349,10 +349,10 @@ def write_sweep(sweep: Sweep, workdir: Path) -> list[Path]:
     """Write summary, tables and report of ``sweep``; the files, readable for people first."""
     from harness.report.page import render  # plotly is slow to import
 
-    folder = sweep_folder(workdir, sweep.summary.suite.name)
+    folder, store = sweep_folder(workdir, sweep.summary.suite.name), TrialStore(workdir / "trials")
     save_json(sweep.summary, folder / SWEEP_FILE)
-    write_atomically(folder / TABLE_FILE, trials_csv(sweep).encode())
-    write_atomically(folder / PARQUET_FILE, trials_parquet(sweep))
+    write_atomically(folder / TABLE_FILE, trials_csv(sweep, store).encode())
+    write_atomically(folder / PARQUET_FILE, trials_parquet(sweep, store))
     write_atomically(folder / PARETO_FILE, pareto_yaml(sweep).encode())
     write_atomically(folder / REPORT_FILE, render(sweep, workdir).encode())
     write_atomically(folder / SUMMARY_FILE, markdown(sweep).encode())

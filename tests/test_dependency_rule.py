@@ -35,7 +35,8 @@ LAYERS = (
     {"ir"},
     {"model_bounds", "untrusted"},
     {"limits"},
-    {"chips"},
+    {"chips", "extensions"},
+    {"registry"},
     {"alignment", "errors", "exports", "fingerprint", "jit", "native", "pages", "sealed", "terms", "version"},
     {"deferral", "visible"},
 )

@@ -1,9 +1,10 @@
 """Calibration: statistics of activations, thresholds, calibration data, forwards of the float stages."""
 
+from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.calibrate.data.sources import ArrayData, CalibrationData, FolderData, open_folders
 from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.calibrate.methods.methods import METHODS, CalibrationOptions
+from engine.calibrate.methods.methods import METHODS, CalibrationOptions, Method
 from engine.calibrate.methods.search import SEARCHES
 from engine.calibrate.methods.thresholds import apply_thresholds, calibrate, calibration_tensors
 from engine.calibrate.run import collect_for, needs_data, run_calibration
@@ -17,10 +18,13 @@ __all__ = [
     "ArrayData",
     "CalibrationData",
     "CalibrationOptions",
+    "Correction",
+    "CorrectionWork",
     "FloatSession",
     "FolderData",
     "HistogramRule",
     "Kernels",
+    "Method",
     "Statistics",
     "StatisticsOptions",
     "apply_thresholds",

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn, without_bias
-from engine.calibrate.corrections.rounding import round_weights
+from engine.calibrate.corrections.builtin import CORRECTIONS
+from engine.calibrate.corrections.correction import CorrectionWork
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.forward.float_model import Kernels
 from engine.calibrate.methods.given import with_given
@@ -29,6 +29,7 @@ from engine.calibrate.statistics.cache import collect_once
 from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions, constant_statistics
 from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.statistics import Statistics
+from engine.extensions import CORRECTIONS as OWN_CORRECTIONS
 from engine.ir import attribute, calibration_nodes
 from engine.terms import CalibrationType
 
@@ -85,8 +86,7 @@ def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Mode
         logger.info("Choosing a calibration method per tensor: nodewise_methods.")
         return choose_per_tensor(subject, base, others)
     thresholds = dict(subject.statistics.thresholds(options))
-    if options.mse_thresholds:
-        # The square error is that of 8 bits; in 16 bits clipping is never worth it.
+    if method_of(options).is_of_int8:
         sources = threshold_sources(subject.placed)
         wide = [sources.get(str(node.name), "") for node in calibration_nodes(subject.placed) if _is_wide(node)]
         thresholds |= {name: (subject.statistics.tensors[name].pooled.maximum,) for name in wide if name in thresholds}
@@ -99,41 +99,14 @@ def _is_wide(node: ir.Node) -> bool:
 
 def _correct(calibrated: ir.Model, subject: Subject, options: CalibrationOptions) -> ir.Model:
     """What changes weights and biases once thresholds stand."""
-    origin, data, threads = calibrated, subject.data, subject.threads
-    if options.adaptive_rounding:
-        logger.info("Rounding weights by the error of the results: adaptive_rounding.")
-        calibrated = round_weights(calibrated, data, threads=threads)
-    if options.bias_correction:
-        logger.info("Run calibration model with bias correction method with bias samples: 1.")
-        logger.warning("bias_correction %s.", _about_bias_correction(options, without_bias(calibrated)))
-    if options.corrects_biases_in_turn:
-        calibrated = correct_in_turn(subject.optimized, calibrated, data, threads=threads)
-    if options.takes_mean_errors:
-        samples = min(BIAS_SAMPLES, len(data))
-        logger.info("Correcting biases by the mean errors on %d samples: mean_bias_correction.", samples)
-        calibrated = correct_biases(calibrated, data, samples, origin=origin, threads=threads)
+    work = CorrectionWork(subject.optimized, calibrated, subject.data, options, subject.threads)
+    for correction in CORRECTIONS.values():
+        if correction.is_asked(options):
+            calibrated = correction.correct(calibrated, work)
+    for name in options.corrections:
+        logger.info("Correcting by %s.", name)
+        calibrated = OWN_CORRECTIONS[name]().correct(calibrated, work)
     return calibrated
-
-
-def _about_bias_correction(options: CalibrationOptions, unbiased: Sequence[str]) -> str:
-    if options.mean_bias_correction:
-        return "has no effect together with mean_bias_correction, which replaces it"
-    if options.takes_mean_errors:
-        return "is computed like mean_bias_correction, because compatibility is clean"
-    if options.idle_bias_correction is not None:
-        return (
-            f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
-            "are. mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
-        )
-    if unbiased:
-        return (
-            f"has no effect, as in the original toolchain, because convolution {unbiased[0]} has no bias. "
-            "mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
-        )
-    return (
-        "follows the original toolchain: it fits the last sample, and the similarities of the calibrated model are to "
-        "a float model with the same biases. mean_bias_correction is more accurate"
-    )
 
 
 def collect_for(

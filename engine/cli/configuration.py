@@ -28,6 +28,7 @@ from engine.chips import (
 )
 from engine.config import GROUPS, OWN_OPTIMIZATIONS
 from engine.config.dialect import OPTIMIZE_LEVELS
+from engine.extensions import OwnName
 from engine.terms import SUPPORTED_CONVERSIONS, InputType
 
 _EXAMPLES: Mapping[str, str] = {
@@ -252,6 +253,8 @@ def _values(annotation: Any, metadata: list[Any]) -> str:
         return ", ".join(filter(None, [_values(item, []), absent, _SEPARATED]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return f"mapping of name to {_values(get_args(annotation)[1], []) or 'value'}"
+    if isinstance(annotation, type) and issubclass(annotation, OwnName):
+        return "registered names"
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(f"`{item.value}`" for item in annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

@@ -67,7 +67,7 @@ def remarks(config: Config) -> tuple[str, ...]:
     if not calibration.calibration_type.needs_data:
         idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
         idle += ["integer_bias_correction"] if _corrects_without_data(config) else []
-        idle += ["per_channel"] if calibration.per_channel else []
+        idle += [key for key in ("per_channel", "corrections") if getattr(calibration, key)]
         idle += _of_data(config) if calibration.calibration_type is CalibrationType.SKIP else []
         found += [f"{key} has no effect, calibration_type is {calibration.calibration_type.value}" for key in idle]
     if load_chip(config.march).family is not ChipFamily.BERNOULLI:

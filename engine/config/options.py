@@ -7,6 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from engine.extensions import Calibration, Corrections
 from engine.terms import CalibrationType, Compatibility
 
 
@@ -14,7 +15,7 @@ class CalibrationChoice(BaseModel):
     """How thresholds are chosen.
 
     Attributes:
-        calibration_type: the method.
+        calibration_type: the method; one that is registered too (:data:`engine.extensions.CALIBRATION_METHODS`).
         max_percentile: of method ``max``: fraction of ``|x|`` that the threshold covers; below 0.5 it counts as 0.5.
         per_channel: one threshold per channel for the tensors that
             :func:`engine.calibrate.methods.channels.tensors_per_channel` names.
@@ -31,12 +32,13 @@ class CalibrationChoice(BaseModel):
             :func:`engine.calibrate.corrections.rounding.round_weights`.
         mean_bias_correction: not in the original: correct biases by mean errors
             (:func:`engine.calibrate.corrections.bias.correct_biases`).
+        corrections: registered ones (:data:`engine.extensions.CORRECTIONS`), behind those above.
         compatibility: whether rules of the original that cost accuracy are followed (docs/rules.md).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    calibration_type: CalibrationType = CalibrationType.MAX
+    calibration_type: Calibration = CalibrationType.MAX
     max_percentile: float = 1.0
     per_channel: bool = False
     asymmetric: bool = False
@@ -46,6 +48,7 @@ class CalibrationChoice(BaseModel):
     nodewise_methods: bool = False
     adaptive_rounding: bool = False
     mean_bias_correction: bool = False
+    corrections: Corrections = ()
     compatibility: Compatibility = Compatibility.ORIGINAL
 
     @field_validator("max_percentile")
@@ -87,6 +90,9 @@ class ConversionOptions(CalibrationChoice):
 
 _PARAMETER = "per_channel"
 """The option that is a parameter by itself."""
+
+WORDS = (*ConversionOptions.model_fields, "none")
+"""Names that a registered correction cannot have, because labels would say two things."""
 
 ORIGINAL_OPTIMIZATIONS = ("asymmetric", "bias_correction")
 """Words that the original has too."""

@@ -33,6 +33,7 @@ from engine.config.values import (
     split_optional,
 )
 from engine.errors import ConfigError, hint
+from engine.extensions import Calibration, Corrections
 from engine.terms import (
     DEFAULT_OPTIMIZE_LEVEL,
     CalibrationType,
@@ -166,25 +167,19 @@ class CalibrationParameters(Group):
         run_on_cpu: names of nodes to compute in float.
         run_on_bpu: names of nodes to compute in integers where that is possible.
         optimization: options as ``asymmetric``, ``set_model_output_int8``, ``set_Conv_input_int16``.
+        corrections: corrections of weights and biases that you registered; not in the original.
     """
 
     cal_data_dir: Files = ()
     cal_data_type: Annotated[tuple[RawType | None, ...], BeforeValidator(split_optional)] = ()
     preprocess_on: Flag = False
-    calibration_type: CalibrationType = CalibrationType.DEFAULT
+    calibration_type: Calibration = CalibrationType.DEFAULT
     max_percentile: Fraction = 1.0
     per_channel: Flag = False
     run_on_cpu: Names = ()
     run_on_bpu: Names = ()
     optimization: Options = ()
-
-    @field_validator("calibration_type", mode="before")
-    @classmethod
-    def _known_type(cls, value: Any) -> Any:
-        allowed = [kind.value for kind in CalibrationType]
-        if value not in allowed:
-            raise ValueError(f"calibration_type {value!r} should in list {allowed}{hint(str(value), allowed)}")
-        return value
+    corrections: Corrections = ()
 
     @field_validator("max_percentile")
     @classmethod

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from engine.config import Config
+from engine.extensions import OwnName
 from engine.fingerprint import digest_of, fingerprint_of
 
 T = TypeVar("T")
@@ -283,9 +284,11 @@ def asked_of(config: Config, parameters: Sequence[str]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """A parameter as JSON. Files and folders count by their content, wherever they are."""
+    """A parameter as JSON. Files and folders count by their content, what is registered by its sources."""
     if isinstance(value, Path):
         return content_of(value)
+    if isinstance(value, OwnName):
+        return [str(value), value.digest]
     if isinstance(value, BaseModel):
         return {name: _as_json(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):

@@ -57,7 +57,7 @@ from harness.backends.items import (
     TOOL,
     TRIAL,
 )
-from harness.backends.pipeline import STAGES
+from harness.backends.pipeline import own_tools, stages_for
 from harness.backends.stages.broken import LOOK_AT_FOREIGN_OUTPUTS, LOOK_AT_OUTPUTS
 from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
 from harness.backends.stages.doubts import LOOK_AT_DATA
@@ -123,7 +123,7 @@ class Network:
         collected = self._collected(statistics) if statistics else None
         given: dict[Item[Any], Given] = {
             CARD: Given(self.card, content_key(spec.card, spec.file)),
-            TRIAL: Given(spec, content_key(spec.march, settings)),
+            TRIAL: Given(spec, content_key(spec.march, settings, *own_tools(settings))),
             INT16_NODES: Given(tuple(nodes), content_key(list(nodes))),
             DATA_DIGEST: Given(spec.data, spec.data),
             CALIBRATION_USE: Given(use, content_key(use.samples, use.seed)),
@@ -136,7 +136,7 @@ class Network:
         if settings.engine is Engine.HB_MAPPER:
             tool = hb_mapper_tool()
             given[TOOL] = Given(tool, tool)
-        return Run(STAGES[settings.engine], config, given, self._hooks, self.bench.fingerprint)
+        return Run(stages_for(settings.engine), config, given, self._hooks, self.bench.fingerprint)
 
     def collect_statistics(self, settings: Sequence[Settings]) -> str:
         """One pass over the calibration data that serves all ``settings``; the key of its result."""
@@ -187,7 +187,7 @@ class Network:
     def trial(self, statistics: str) -> tuple[Run, tuple[str, ...]]:
         """The run of the trial, and the nodes that its int16 policy asks for."""
         settings = self.spec.settings
-        if settings.engine is Engine.ONNXRUNTIME:
+        if settings.engine not in (Engine.BUNDLED, Engine.HB_MAPPER):
             return self.run(settings), ()
         nodes = self._requested(settings, statistics)
         run = self.run(settings, nodes, statistics)

@@ -9,6 +9,7 @@ from typing import Any
 from engine.convert.items import DATA, PLACEMENT, QUANTIZED, STATISTICS, THREADS
 from engine.convert.pipeline import CONVERSION
 from engine.convert.runner import Given, Item, Run, Stage
+from engine.extensions import OwnName
 from engine.fingerprint import Fingerprint, digest_of, fingerprint_of
 from harness.backends.foreign import hb_mapper_tool
 from harness.backends.items import (
@@ -35,13 +36,14 @@ from harness.backends.stages.broken import LOOK_AT_FOREIGN_OUTPUTS, LOOK_AT_OUTP
 from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
 from harness.backends.stages.doubts import LOOK_AT_DATA
 from harness.backends.stages.floats import RUN_FLOAT
-from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME
+from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME, OWN_ENGINE
 from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
 from harness.backends.stages.rank import RANK
 from harness.backends.stages.score import SCORE
 from harness.backends.stages.simulate import SIMULATE
 from harness.backends.stages.statistics import COLLECT
+from harness.extensions import ENGINES, OwnEngine
 from harness.suites.settings import Engine, Int16Kind, Settings
 from harness.trials.origins import Environment
 
@@ -86,6 +88,20 @@ RESULTS: Mapping[Engine, tuple[Item[Any], ...]] = MappingProxyType(
 )
 """What a trial is made of."""
 
+_OWN_STAGES = (*_SHARED, OWN_ENGINE, LOOK_AT_FOREIGN_OUTPUTS)
+"""Those of a registered engine."""
+
+
+def stages_for(engine: Engine | OwnEngine) -> tuple[Stage, ...]:
+    """The stages by engine."""
+    return _OWN_STAGES if isinstance(engine, OwnEngine) else STAGES[engine]
+
+
+def results_for(engine: Engine | OwnEngine) -> tuple[Item[Any], ...]:
+    """What a trial is made of, by engine."""
+    return RESULTS[Engine.ONNXRUNTIME] if isinstance(engine, OwnEngine) else RESULTS[engine]
+
+
 _GIVEN = (
     CARD,
     TRIAL,
@@ -103,7 +119,9 @@ _GIVEN = (
 
 def all_stages() -> tuple[Stage, ...]:
     """Every stage of any trial, each once."""
-    return tuple({stage.name: stage for stages in (*STAGES.values(), (COLLECT,)) for stage in stages}.values())
+    return tuple(
+        {stage.name: stage for stages in (*STAGES.values(), (OWN_ENGINE, COLLECT)) for stage in stages}.values()
+    )
 
 
 def fingerprints() -> dict[str, str]:
@@ -114,7 +132,7 @@ def fingerprints() -> dict[str, str]:
 def stages_of(settings: Settings, run: Run) -> tuple[Stage, ...]:
     """The stages that a trial runs; ``run``: one whose configuration asks for what the trial asks for."""
     ranked = (RANKING,) if settings.int16.kind is Int16Kind.TOP_K else ()
-    results = (*RESULTS[settings.engine], *ranked)
+    results = (*results_for(settings.engine), *ranked)
     found = {stage.name: stage for stage in run.stages_of(*results)}
     if settings.engine is Engine.BUNDLED or ranked:
         found[COLLECT.name] = COLLECT
@@ -123,23 +141,36 @@ def stages_of(settings: Settings, run: Run) -> tuple[Stage, ...]:
 
 def planned(settings: Settings, config: Any) -> Run:
     """A run of a trial that only lists the stages that it would run."""
-    return Run(STAGES[settings.engine], config, {item: Given(None) for item in _GIVEN})
+    return Run(stages_for(settings.engine), config, {item: Given(None) for item in _GIVEN})
 
 
 def version_of_stages(settings: Settings, config: Any) -> str:
-    """Digest of sources and tools of all stages that a trial runs, the vendor's command included."""
+    """Digest of sources and tools of all stages that a trial runs, of the vendor's command and the user's code."""
     stages = stages_of(settings, planned(settings, config))
     tool = hb_mapper_tool() if settings.engine is Engine.HB_MAPPER else ""
-    return digest_of({stage.name: fingerprint_of(stage.module).digest for stage in stages}, tool)
+    return digest_of({stage.name: fingerprint_of(stage.module).digest for stage in stages}, tool, *own_tools(settings))
 
 
-def environment(engines: Collection[Engine], version: str) -> Environment:
-    """What computes the trials of ``engines``; ``version``: of ptqlab."""
-    stages = {stage.name: stage for engine in Engine if engine in engines for stage in (*STAGES[engine], COLLECT)}
+def own_tools(settings: Settings) -> list[tuple[str, str]]:
+    """What the user registered that a trial with ``settings`` runs, and the digest of its sources and tools."""
+    return [(name.what, _digest_of_own(name)) for name in settings.own_names]
+
+
+def _digest_of_own(name: OwnName) -> str:
+    version = ENGINES[name]().version() if isinstance(name, OwnEngine) else ""
+    return f"{name.digest} {version}".strip()
+
+
+def environment(settings: Collection[Settings], version: str) -> Environment:
+    """What computes trials with ``settings``; ``version``: of ptqlab."""
+    engines = {each.engine for each in settings}
+    ordered = sorted(engines, key=lambda engine: list(Engine).index(engine) if isinstance(engine, Engine) else 99)
+    stages = {stage.name: stage for engine in ordered for stage in (*stages_for(engine), COLLECT)}
     found: dict[str, Fingerprint] = {name: fingerprint_of(stage.module) for name, stage in stages.items()}
     tools = {name: text for each in found.values() for name, text in each.tools.items()}
     if Engine.HB_MAPPER in engines:
         tools["hb_mapper"] = hb_mapper_tool()
+    tools |= {what: digest for each in settings for what, digest in own_tools(each)}
     return Environment(
         version=version,
         stages={name: digest_of(dict(each.files)) for name, each in found.items()},

@@ -26,12 +26,13 @@ class Listed(StrEnum):
     MODELS = "models"
     SUITES = "suites"
     DATASETS = "datasets"
+    EXTENSIONS = "extensions"
 
 
 def list_things(
     kind: Annotated[Listed, typer.Argument(help="What to list.")] = Listed.SUITES, as_json: Json = False
 ) -> None:
-    """List bundled suites, model cards or data sets."""
+    """List bundled suites, model cards, data sets, or what was registered beside ptqlab's own (CONTRIBUTING.md)."""
     from rich.table import Table
 
     headings, rows = _LISTINGS[kind]()
@@ -145,4 +146,19 @@ def _datasets() -> Listing:
     ]
 
 
-_LISTINGS = {Listed.MODELS: _models, Listed.SUITES: _suites, Listed.DATASETS: _datasets}
+def _extensions() -> Listing:
+    from harness.extensions import REGISTRIES
+
+    return ("kind", "name", "from", "digest"), [
+        (registry.kind, entry.name, entry.where, entry.digest[:12])
+        for registry in REGISTRIES
+        for entry in registry.entries()
+    ]
+
+
+_LISTINGS = {
+    Listed.MODELS: _models,
+    Listed.SUITES: _suites,
+    Listed.DATASETS: _datasets,
+    Listed.EXTENSIONS: _extensions,
+}

@@ -27,6 +27,7 @@ from harness.datasets.scenes import Scenes
 from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
+from harness.extensions import DATASETS
 from harness.strict_yaml import StrictModel, load_draft, load_typed, parse, read_mapping, unknown
 from harness.user_code import digest_of_own, is_own, load_own, running_own
 
@@ -56,7 +57,8 @@ class DatasetCard(StrictModel):
     Attributes:
         name: as in ``open_dataset(name)``; the file is called ``name.yaml``.
         version: of the card.
-        adapter: key of :data:`ADAPTERS`, or ``module:Class`` of the user's own, a :class:`Dataset`.
+        adapter: key of :data:`ADAPTERS`, or of the user's own, a :class:`Dataset`: ``module:Class``, or a
+            registered name (:data:`harness.extensions.DATASETS`).
         description, source, licence: what the data are, where they come from, under which terms.
         options: of the adapter.
         image: format of every image, where a sample is one.
@@ -176,11 +178,12 @@ _FROM_CARD = ("./", "../")
 
 def _opened(options: StrictModel, card: DatasetCard) -> Dataset:
     adapter = adapter_of(card.adapter)
-    if not is_own(card.adapter):
+    if card.adapter in ADAPTERS:
         return adapter(options)
     with running_own(card.adapter, "dataset adapter"):
         dataset = adapter(options)
-    source = digest_of_own(card.adapter)  # its version may not have been raised
+    # Its version may not have been raised.
+    source = digest_of_own(card.adapter) if is_own(card.adapter) else DATASETS.entry(card.adapter).digest
     dataset.digest = hashlib.sha256(f"{dataset.digest} {source}".encode()).hexdigest()
     dataset.determinants = {**dataset.determinants, "source": source[:12]}
     return dataset
@@ -197,9 +200,12 @@ def adapter_of(name: str) -> type[Dataset]:
         if not (isinstance(found, type) and issubclass(found, Dataset)):
             raise ConfigError(f"dataset adapter {name!r}: expected a class derived from harness.datasets.Dataset")
         return found
-    if name not in ADAPTERS:
-        raise unknown("dataset adapter", name, [*ADAPTERS, "module:Class"])
-    return ADAPTERS[name]
+    if name in ADAPTERS:
+        return ADAPTERS[name]
+    if name not in DATASETS:
+        raise unknown("dataset adapter", name, [*DATASETS.allowed(), "module:Class"])
+    adapter: type[Dataset] = DATASETS[name]
+    return adapter
 
 
 def _check(dataset: Dataset, card: DatasetCard) -> None:

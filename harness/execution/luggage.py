@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.ir import write_atomically
+from engine.registry import PLUGINS, plugin_modules
 from harness import paths
 from harness.cache import Cache, content_key
 from harness.card_folders import CardFolders
@@ -34,7 +35,7 @@ FOLDER = "luggage"
 _VARIABLES = ("PTQLAB_MODELS", "PTQLAB_DATA")
 """Folders that a worker takes from the sweep where it names none itself."""
 _OWN: Mapping[str, str | None] = MappingProxyType(
-    {name: os.environ.get(name) for name in ("PTQLAB_SUITES", "PTQLAB_DATASETS", "PTQLAB_CODE", *_VARIABLES)}
+    {name: os.environ.get(name) for name in ("PTQLAB_SUITES", "PTQLAB_DATASETS", "PTQLAB_CODE", PLUGINS, *_VARIABLES)}
 )
 """What this process was started with: each task begins with that."""
 
@@ -49,6 +50,7 @@ class Luggage(StrictModel):
         roots: folders from which these modules are imported.
         network: path of the network, where it lies beside its card; empty otherwise.
         digest: SHA-256 of the network.
+        plugins: names of the modules that ``PTQLAB_PLUGINS`` names.
         data: folder of the data, where the data set's card gives it relative to itself; empty otherwise.
         places: folders that variables name.
     """
@@ -57,6 +59,7 @@ class Luggage(StrictModel):
     cards: Mapping[str, str] = {}
     modules: Mapping[str, str] = {}
     roots: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
     network: str = ""
     digest: str = ""
     data: str = ""
@@ -65,7 +68,8 @@ class Luggage(StrictModel):
     @property
     def code(self) -> str:
         """Key of the modules: a process that has imported some must not compute with others. Empty without any."""
-        return content_key(dict(self.modules), list(self.roots)) if self.modules else ""
+        known = self.modules or self.plugins
+        return content_key(dict(self.modules), list(self.roots), list(self.plugins)) if known else ""
 
 
 def pack_luggage(model: str, cache: Cache) -> Luggage:
@@ -80,6 +84,7 @@ def pack_luggage(model: str, cache: Cache) -> Luggage:
     folders = CardFolders.here()
     if model not in model_cards():
         return Luggage(folders=folders, places=places)
+    plugins = plugin_modules()
     card = load_card(model)
     cards = [model_cards()[model]]
     names, data = [card.metric.name], ""
@@ -88,7 +93,8 @@ def pack_luggage(model: str, cache: Cache) -> Luggage:
         cards.append(data_set_cards()[data_set.name])
         names.append(data_set.adapter)
         data = _data_beside(cards[-1], data_set.options)
-    modules, roots = _modules(name.partition(":")[0] for name in names if is_own(name))
+    own = (name.partition(":")[0] for name in names if is_own(name))
+    modules, roots = _modules([*own, *plugins], [folder for folder in plugins.values() if folder is not None])
     network = cards[0].resolve().parent / card.source.bundled if card.source.bundled and _is_users(cards[0]) else None
     digest = card.file_digest() if network is not None else ""
     if network is not None:
@@ -97,6 +103,7 @@ def pack_luggage(model: str, cache: Cache) -> Luggage:
         folders=folders,
         cards={str(path.resolve()): path.read_text(encoding="utf-8") for path in cards if _is_users(path)},
         modules=modules,
+        plugins=tuple(plugins),
         roots=tuple(roots),
         network=str(network or ""),
         digest=digest,
@@ -134,6 +141,8 @@ def unpack_luggage(luggage: Luggage, cache: Cache, workdir: Path) -> None:
             for group in (luggage.folders.suites, luggage.folders.datasets, luggage.folders.code)
         )
     )
+    if luggage.plugins:
+        os.environ[PLUGINS] = ",".join(luggage.plugins)
     for each in luggage.roots:
         place = str(_below(root, Path(each)))
         if place not in sys.path:
@@ -198,12 +207,12 @@ def _link(target: Path, link: Path) -> None:
         link.symlink_to(target)
 
 
-def _modules(names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+def _modules(names: Iterable[str], further: Iterable[Path]) -> tuple[dict[str, str], list[str]]:
     """Source files of the modules ``names`` and of the user's own modules that they import; the folders of both.
 
-    What is installed, which every worker has, is left out.
+    What is installed, which every worker has, is left out. ``further``: folders to look in besides those of cards.
     """
-    folders = list(dict.fromkeys(str(folder.resolve()) for folder in (Path.cwd(), *folders_of_cards())))
+    folders = list(dict.fromkeys(str(folder.resolve()) for folder in (Path.cwd(), *folders_of_cards(), *further)))
     waiting, seen = list(names), set(_EVERYWHERE)
     files: dict[str, str] = {}
     roots: dict[str, None] = {}

@@ -27,7 +27,7 @@ from harness.backends.items import (
     NODES,
     SCORED,
 )
-from harness.backends.pipeline import RESULTS, fingerprints
+from harness.backends.pipeline import fingerprints, results_for
 from harness.backends.stages.score import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
 from harness.card_folders import CardFolders
@@ -96,7 +96,7 @@ def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:
 def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
     run, nodes = network.trial(statistics)
     engine = spec.settings.engine
-    results = RESULTS[engine]
+    results = results_for(engine)
     placement = run[PLACEMENT] if engine is Engine.BUNDLED else None  # refuses what a conversion refuses
     scored = run[SCORED]
     unmet = () if placement is None else placement.refusals

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from harness.extensions import METRICS as OWN_METRICS
 from harness.metrics.base import Metric, Score
 from harness.metrics.classification import Top1, Top5
 from harness.metrics.closeness import OutputCosine
@@ -26,13 +27,16 @@ METRICS: Mapping[str, type[Metric]] = MappingProxyType(
 
 
 def open_metric(name: str, options: Mapping[str, Any] | None = None) -> Metric:
-    """The metric called ``name``, ready to score; ``module:function`` for one of the user's own.
+    """The metric called ``name``, ready to score; ``module:function`` or a registered name for one of the user's own.
 
     Raises:
         ConfigError: the name or an option is unknown or wrong.
     """
     if is_own(name):
         return OwnMetric(name, load_own(name, "metric"), options or {})
-    if name not in METRICS:
-        raise unknown("metric", name, [*METRICS, "module:function"])
-    return METRICS[name](parse(dict(options or {}), METRICS[name].Options, f"options of metric {name}"))
+    if name not in METRICS and name not in OWN_METRICS:
+        raise unknown("metric", name, [*OWN_METRICS.allowed(), "module:function"])
+    found = METRICS[name] if name in METRICS else OWN_METRICS[name]
+    if not (isinstance(found, type) and issubclass(found, Metric)):
+        return OwnMetric(name, found, options or {})
+    return found(parse(dict(options or {}), found.Options, f"options of metric {name}"))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InferenceError
+from engine.errors import ConfigError, InferenceError
+from harness.extensions import DECODERS as OWN_DECODERS
+from harness.extensions import OwnDecoder
 from harness.metrics.base import Array
 
 Boxes = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -66,8 +71,64 @@ class BoxDecoder(StrEnum):
     CENTERNET = "centernet"
 
 
+AnyShape = tuple[int | None, ...]
+"""Of an output for one image, without the batch; None for any size."""
+
+
+class Decoder(ABC):
+    """One form of outputs; those that users register are derived from it, and stateless.
+
+    Attributes:
+        needs_size: whether the size of the input must be known; not where boxes are in pixels already.
+        is_pyramid: whether there is a map, or a pair of maps, per stride, at any strides.
+    """
+
+    needs_size: bool = True
+    is_pyramid: bool = False
+
+    @abstractmethod
+    def shapes(self, classes: int, size: Size, strides: Sequence[int]) -> list[AnyShape]:
+        """Shapes of the outputs; arguments as of :func:`decode_boxes`."""
+
+    @abstractmethod
+    def boxes(self, outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int]) -> Boxes:
+        """Boxes and scores of float32 outputs of these shapes; arguments as of :func:`decode_boxes`."""
+
+    def parts(self, outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+        """What of the outputs means what, as of :meth:`Metric.parts`."""
+        del classes
+        return {f"output {number}": [output] for number, output in enumerate(outputs)}
+
+
+Kind = BoxDecoder | OwnDecoder
+"""Ptqlab's own, or registered."""
+
+
+def read_decoder(value: Any) -> Kind:
+    """The form that an option names.
+
+    Raises:
+        ValueError: there is none of this name, or its registration is wrong.
+    """
+    if isinstance(value, BoxDecoder | OwnDecoder):
+        return value
+    if value in {kind.value for kind in BoxDecoder}:
+        return BoxDecoder(value)
+    try:
+        _ = OWN_DECODERS[str(value)]
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return OwnDecoder(value)
+
+
+def decoder_of(kind: Kind) -> Decoder:
+    """The decoder of outputs of this form."""
+    found: Decoder = OWN_DECODERS[kind]() if isinstance(kind, OwnDecoder) else DECODERS[kind]
+    return found
+
+
 def decode_boxes(
-    kind: BoxDecoder, outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int] = STRIDES
+    kind: Kind, outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int] = STRIDES
 ) -> Boxes:
     """Boxes and scores of all images.
 
@@ -76,58 +137,20 @@ def decode_boxes(
         outputs: of the network, images in the first dimension.
         classes: without background.
         size: of the input.
-        strides: of the maps of :data:`PYRAMIDS`, in the order of the outputs.
+        strides: of the maps of pyramids, in the order of the outputs.
 
     Raises:
         InferenceError: the outputs have other shapes.
     """
-    wanted = output_shapes(kind, classes, size, strides)
+    decoder = decoder_of(kind)
+    wanted = decoder.shapes(classes, size, strides)
     found = [output.shape[1:] for output in outputs]
     if not _fits(found, wanted):
         raise InferenceError(
             f"decoder {kind.value}: outputs per image have shapes {found}, expected {wanted} for {classes} classes at "
             f"{size[0]}x{size[1]} (None: any)"
         )
-    arrays = [output.astype(np.float32) for output in outputs]
-    return _pyramid(kind, arrays, classes, strides) if kind in PYRAMIDS else _DECODERS[kind](arrays, classes, size)
-
-
-PYRAMIDS = (BoxDecoder.YOLOV8_HEADS, BoxDecoder.YOLOV8_SPLIT, BoxDecoder.YOLO26_SPLIT)
-"""Forms with maps at any strides."""
-
-
-def output_shapes(
-    kind: BoxDecoder, classes: int, size: Size, strides: Sequence[int] = STRIDES
-) -> list[tuple[int | None, ...]]:
-    """Shapes that the outputs have for one image, without the batch; None for any size. Arguments: as above."""
-    height, width = size
-    cells = sum((height // stride) * (width // stride) for stride in STRIDES)
-    pyramid = sum(rows * columns for rows, columns in pyramid_grids(size))
-    cell: tuple[int | None, ...] = (None, None)
-    shapes: dict[BoxDecoder, list[tuple[int | None, ...]]] = {
-        BoxDecoder.YOLOV8: [(4 + classes, None)],
-        BoxDecoder.YOLOV8_HEADS: [(4 * _BINS + classes, height // stride, width // stride) for stride in strides],
-        BoxDecoder.YOLOV8_SPLIT: [
-            (depth, height // stride, width // stride) for stride in strides for depth in (4 * _BINS, classes)
-        ],
-        BoxDecoder.YOLO26_SPLIT: [
-            (depth, height // stride, width // stride) for stride in strides for depth in (4, classes)
-        ],
-        BoxDecoder.YOLOV5: [(None, 5 + classes)],
-        BoxDecoder.YOLOX: [(cells, 5 + classes)],
-        BoxDecoder.END_TO_END: [(None, 6)],
-        BoxDecoder.SSD: [(None, classes + 1), (None, 4)],
-        BoxDecoder.YOLOV4: [(None, 1, 4), (None, classes)],
-        BoxDecoder.FCOS: [(pyramid, classes), (pyramid, 4), (pyramid, 1)],
-        BoxDecoder.DETR: [(None, classes + 1), (None, 4)],
-        BoxDecoder.PICODET: [
-            (rows * columns, depth)
-            for depth in (classes, 4 * PICODET_BINS)
-            for rows, columns in rounded_up_grids(size, PICODET_STRIDES)
-        ],
-        BoxDecoder.CENTERNET: [(classes, *cell), (2, *cell), (2, *cell)],
-    }
-    return shapes[kind]
+    return decoder.boxes([output.astype(np.float32) for output in outputs], classes, size, strides)
 
 
 def pyramid_grids(size: Size) -> list[tuple[int, int]]:
@@ -153,15 +176,23 @@ def _yolov8(outputs: Sequence[Array], classes: int, size: Size) -> Boxes:
     return corners(rows[..., :4]), rows[..., 4:]
 
 
-def _pyramid(kind: BoxDecoder, outputs: Sequence[Array], classes: int, strides: Sequence[int]) -> Boxes:
+def _heads(outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int]) -> Boxes:
+    del size
+    maps = (part for output in outputs for part in (output[:, : 4 * _BINS], output[:, 4 * _BINS :]))
+    return _pyramid(list(maps), classes, strides)
+
+
+def _split(outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int]) -> Boxes:
+    del size
+    return _pyramid(outputs, classes, strides)
+
+
+def _pyramid(outputs: Sequence[Array], classes: int, strides: Sequence[int]) -> Boxes:
     """Expected distance of each side, in cells, from the middle of the cell (Li et al., Generalized Focal Loss).
 
     Distances come as such, or as :data:`_BINS` logits of each; then class logits.
     """
-    if kind is BoxDecoder.YOLOV8_HEADS:
-        pairs = [(output[:, : 4 * _BINS], output[:, 4 * _BINS :]) for output in outputs]
-    else:
-        pairs = list(zip(outputs[::2], outputs[1::2], strict=True))
+    pairs = list(zip(outputs[::2], outputs[1::2], strict=True))
     boxes, scores = [], []
     for (sides, logits), stride in zip(pairs, strides, strict=True):
         images, depth, height, width = sides.shape
@@ -291,18 +322,126 @@ def extent(size: Size) -> NDArray[np.float32]:
     return np.array([size[1], size[0]] * 2, np.float32)
 
 
-_DECODERS: Mapping[BoxDecoder, Callable[[Sequence[Array], int, Size], Boxes]] = MappingProxyType(
+@dataclass(frozen=True)
+class _Form(Decoder):
+    """One of ptqlab's own: functions and flags in place of a class."""
+
+    shapes_of: Callable[[int, Size, Sequence[int]], list[AnyShape]]
+    boxes_of: Callable[..., Boxes]
+    parts_of: Callable[[Sequence[Array], int], Mapping[str, Sequence[Array]]]
+    needs_size: bool = True
+    is_pyramid: bool = False
+
+    def shapes(self, classes: int, size: Size, strides: Sequence[int]) -> list[AnyShape]:
+        return self.shapes_of(classes, size, strides)
+
+    def boxes(self, outputs: Sequence[Array], classes: int, size: Size, strides: Sequence[int]) -> Boxes:
+        return self.boxes_of(outputs, classes, size, *((strides,) if self.is_pyramid else ()))
+
+    def parts(self, outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+        return self.parts_of(outputs, classes)
+
+
+def _cells_of(size: Size) -> int:
+    return sum((size[0] // stride) * (size[1] // stride) for stride in STRIDES)
+
+
+def _pyramid_cells(size: Size) -> int:
+    return sum(rows * columns for rows, columns in pyramid_grids(size))
+
+
+def _maps(size: Size, strides: Sequence[int], *depths: int) -> list[AnyShape]:
+    return [(depth, size[0] // stride, size[1] // stride) for stride in strides for depth in depths]
+
+
+def _classes_first(outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+    del classes
+    return {"classes": [outputs[0]], "boxes": list(outputs[1:])}
+
+
+def _with_objectness(outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+    del classes
+    rows = outputs[0]
+    return {"boxes": [rows[..., :4]], "objectness": [rows[..., 4:5]], "classes": [rows[..., 5:]]}
+
+
+def _in_turn(outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+    del classes
+    return {"boxes": list(outputs[::2]), "classes": list(outputs[1::2])}
+
+
+def _parts_of_heads(outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+    depth = outputs[0].shape[1] - classes
+    return {"boxes": [head[:, :depth] for head in outputs], "classes": [head[:, depth:] for head in outputs]}
+
+
+def _parts_of_picodet(outputs: Sequence[Array], classes: int) -> Mapping[str, Sequence[Array]]:
+    del classes
+    half = len(outputs) // 2
+    return {"boxes": list(outputs[half:]), "classes": list(outputs[:half])}
+
+
+DECODERS: Mapping[BoxDecoder, Decoder] = MappingProxyType(
     {
-        BoxDecoder.YOLOV8: _yolov8,
-        BoxDecoder.YOLOV5: _yolov5,
-        BoxDecoder.YOLOX: _yolox,
-        BoxDecoder.END_TO_END: _end_to_end,
-        BoxDecoder.SSD: _ssd,
-        BoxDecoder.YOLOV4: _yolov4,
-        BoxDecoder.FCOS: _fcos,
-        BoxDecoder.DETR: _detr,
-        BoxDecoder.PICODET: _picodet,
-        BoxDecoder.CENTERNET: _centernet,
+        BoxDecoder.YOLOV8: _Form(
+            lambda classes, size, strides: [(4 + classes, None)],
+            _yolov8,
+            lambda outputs, classes: {"boxes": [outputs[0][:, :4]], "classes": [outputs[0][:, 4:]]},
+            needs_size=False,
+        ),
+        BoxDecoder.YOLOV8_HEADS: _Form(
+            lambda classes, size, strides: _maps(size, strides, 4 * _BINS + classes),
+            _heads,
+            _parts_of_heads,
+            is_pyramid=True,
+        ),
+        BoxDecoder.YOLOV8_SPLIT: _Form(
+            lambda classes, size, strides: _maps(size, strides, 4 * _BINS, classes), _split, _in_turn, is_pyramid=True
+        ),
+        BoxDecoder.YOLO26_SPLIT: _Form(
+            lambda classes, size, strides: _maps(size, strides, 4, classes), _split, _in_turn, is_pyramid=True
+        ),
+        BoxDecoder.YOLOV5: _Form(
+            lambda classes, size, strides: [(None, 5 + classes)], _yolov5, _with_objectness, needs_size=False
+        ),
+        BoxDecoder.YOLOX: _Form(
+            lambda classes, size, strides: [(_cells_of(size), 5 + classes)], _yolox, _with_objectness
+        ),
+        BoxDecoder.END_TO_END: _Form(
+            lambda classes, size, strides: [(None, 6)],
+            _end_to_end,
+            lambda outputs, classes: {"boxes": [outputs[0][..., :4]], "classes": [outputs[0][..., 4:]]},
+            needs_size=False,
+        ),
+        BoxDecoder.SSD: _Form(lambda classes, size, strides: [(None, classes + 1), (None, 4)], _ssd, _classes_first),
+        BoxDecoder.YOLOV4: _Form(
+            lambda classes, size, strides: [(None, 1, 4), (None, classes)],
+            _yolov4,
+            lambda outputs, classes: {"boxes": [outputs[0]], "classes": [outputs[1]]},
+        ),
+        BoxDecoder.FCOS: _Form(
+            lambda classes, size, strides: [(_pyramid_cells(size), depth) for depth in (classes, 4, 1)],
+            _fcos,
+            lambda outputs, classes: {"boxes": [outputs[1]], "objectness": [outputs[2]], "classes": [outputs[0]]},
+        ),
+        BoxDecoder.DETR: _Form(lambda classes, size, strides: [(None, classes + 1), (None, 4)], _detr, _classes_first),
+        BoxDecoder.PICODET: _Form(
+            lambda classes, size, strides: [
+                (rows * columns, depth)
+                for depth in (classes, 4 * PICODET_BINS)
+                for rows, columns in rounded_up_grids(size, PICODET_STRIDES)
+            ],
+            _picodet,
+            _parts_of_picodet,
+        ),
+        BoxDecoder.CENTERNET: _Form(
+            lambda classes, size, strides: [(depth, None, None) for depth in (classes, 2, 2)],
+            _centernet,
+            _classes_first,
+        ),
     }
 )
-"""The table, but :data:`PYRAMIDS`."""
+"""Ptqlab's own by form."""
+
+PYRAMIDS = tuple(kind for kind, decoder in DECODERS.items() if decoder.is_pyramid)
+"""Forms with maps at any strides."""

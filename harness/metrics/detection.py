@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PlainSerializer, PlainValidator, PositiveInt, model_validator
 
 from engine.terms import Layout
 from harness.datasets import SceneTarget, Targets
@@ -20,9 +20,11 @@ from harness.metrics.decoders import (
     STRIDES,
     BoxDecoder,
     Boxes,
+    Kind,
     decode_boxes,
+    decoder_of,
     logistic,
-    output_shapes,
+    read_decoder,
 )
 from harness.metrics.priors import PriorOptions, decode_priors
 from harness.strict_yaml import StrictModel
@@ -56,6 +58,10 @@ class HeadOptions(StrictModel):
     scale_xy: float = Field(default=1.0, ge=1, le=2)
 
 
+AnyDecoder = Annotated[Kind, PlainValidator(read_decoder), PlainSerializer(str, str, "json")]
+"""A form of outputs in a card."""
+
+
 class Map50Options(StrictModel):
     """How outputs become detections.
 
@@ -64,7 +70,7 @@ class Map50Options(StrictModel):
         heads: raw heads with anchors, in the order of the model's outputs; none for outputs of another form.
         formula: from values of ``heads`` to boxes.
         priors: prior boxes, and the form of the outputs that are relative to them; none for outputs of another form.
-        decoder: form of the outputs without ``heads`` and ``priors``.
+        decoder: form of the outputs without ``heads`` and ``priors``; a registered one too.
         strides: of the maps of the decoders ``yolov8_heads``, ``yolov8_split`` and ``yolo26_split``, in the order of
             the outputs.
         order: numbers of the outputs in the order in which the decoder takes them; empty for their own.
@@ -82,7 +88,7 @@ class Map50Options(StrictModel):
     heads: tuple[HeadOptions, ...] = ()
     formula: BoxFormula = BoxFormula.YOLOV5
     priors: PriorOptions | None = None
-    decoder: BoxDecoder = BoxDecoder.YOLOV8
+    decoder: AnyDecoder = BoxDecoder.YOLOV8
     strides: tuple[PositiveInt, ...] = Field(default=STRIDES, min_length=1)
     order: tuple[NonNegativeInt, ...] = ()
     layout: Layout = Layout.NCHW
@@ -98,11 +104,12 @@ class Map50Options(StrictModel):
             raise ValueError("outputs have either heads: or priors:")
         if self.size is None and self.priors is not None:
             raise ValueError("priors need size: [height, width]")
-        if not self.heads and self.size is None and self.decoder not in _IN_PIXELS:
+        decoder = decoder_of(self.decoder)
+        if not self.heads and self.size is None and decoder.needs_size:
             raise ValueError(f"decoder {self.decoder.value!r} needs size: [height, width]")
-        if self.strides != STRIDES and (self.heads or self.priors is not None or self.decoder not in PYRAMIDS):
+        if self.strides != STRIDES and (self.heads or self.priors is not None or not decoder.is_pyramid):
             raise ValueError(f"strides belong to the decoders {', '.join(PYRAMIDS)}")
-        if self.layout is Layout.NHWC and (self.heads or self.priors is not None or self.decoder not in PYRAMIDS):
+        if self.layout is Layout.NHWC and (self.heads or self.priors is not None or not decoder.is_pyramid):
             raise ValueError(f"layout NHWC belongs to the decoders {', '.join(PYRAMIDS)}")
         if sorted(self.order) != list(range(len(self.order))):
             raise ValueError(f"order: {list(self.order)}: expected each of 0 to {len(self.order) - 1} once")
@@ -121,12 +128,10 @@ class Map50Options(StrictModel):
         """Shapes of the outputs for one image, without heads."""
         if self.priors is not None:
             return self.priors.shapes(self.classes)
-        return output_shapes(self.decoder, self.classes, self.size or (0, 0), self.strides)
+        return decoder_of(self.decoder).shapes(self.classes, self.size or (0, 0), self.strides)
 
 
 _MAP_RANK = 4
-_IN_PIXELS = (BoxDecoder.YOLOV8, BoxDecoder.YOLOV5, BoxDecoder.END_TO_END)
-"""Decoders whose outputs are boxes in pixels already."""
 
 
 @dataclass(frozen=True)
@@ -234,28 +239,7 @@ def _parts(outputs: Sequence[Array], options: Map50Options) -> Mapping[str, Sequ
     if options.priors is not None:
         numbers = {"boxes": options.priors.boxes, "classes": options.priors.class_outputs}
         return {name: [outputs[number] for number in chosen] for name, chosen in numbers.items()}
-    match options.decoder:
-        case BoxDecoder.YOLOV8:
-            return {"boxes": [outputs[0][:, :4]], "classes": [outputs[0][:, 4:]]}
-        case BoxDecoder.YOLOV8_HEADS:
-            depth = outputs[0].shape[1] - options.classes
-            return {"boxes": [head[:, :depth] for head in outputs], "classes": [head[:, depth:] for head in outputs]}
-        case BoxDecoder.YOLOV8_SPLIT | BoxDecoder.YOLO26_SPLIT:
-            return {"boxes": list(outputs[::2]), "classes": list(outputs[1::2])}
-        case BoxDecoder.YOLOV5 | BoxDecoder.YOLOX:
-            rows = outputs[0]
-            return {"boxes": [rows[..., :4]], "objectness": [rows[..., 4:5]], "classes": [rows[..., 5:]]}
-        case BoxDecoder.YOLOV4:
-            return {"boxes": [outputs[0]], "classes": [outputs[1]]}
-        case BoxDecoder.FCOS:
-            return {"boxes": [outputs[1]], "objectness": [outputs[2]], "classes": [outputs[0]]}
-        case BoxDecoder.PICODET:
-            half = len(outputs) // 2
-            return {"boxes": list(outputs[half:]), "classes": list(outputs[:half])}
-        case BoxDecoder.END_TO_END:
-            return {"boxes": [outputs[0][..., :4]], "classes": [outputs[0][..., 4:]]}
-        case _:
-            return {"classes": [outputs[0]], "boxes": list(outputs[1:])}
+    return decoder_of(options.decoder).parts(outputs, options.classes)
 
 
 def score_detections(

@@ -20,6 +20,7 @@ from harness.gates.nights import read_nights
 from harness.gates.verdicts import Verdict
 from harness.metrics.resampling import SPLITS
 from harness.report.causes import causes_of
+from harness.report.columns import columns
 from harness.report.compatibility import compatibility_pairs
 from harness.report.effects import effects_figures
 from harness.report.figures import drift_figure, heat_figure, parallel_figure, pareto_figure
@@ -62,8 +63,9 @@ def render(sweep: Sweep, workdir: Path) -> str:
     warned = warnings_of(sweep)
     notes = [verdict for verdict in sweep.verdicts if not verdict.verdict.is_good]
     chosen, names = chosen_trials(sweep), ShortNames.of(sweep.results)
+    shown = columns()
     parts = {
-        "table": table_of_trials(sweep, links),
+        "table": table_of_trials(sweep, links, store, shown),
         "profiles": profiles(chosen, store),
         "depth": cosines_by_depth(sweep, store, names),
         "classes": classes_data(chosen, store),
@@ -95,6 +97,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         significance=sweep.summary.suite.gates.significance,
         splits=SPLITS,
         parts=parts,
+        column_legend="; ".join(column.legend for column in shown if column.legend),
         pictures=worst_pictures(sweep, store),
         notes=notes[:MOST_NOTES],
         more_notes=len(notes) - MOST_NOTES,

@@ -15,13 +15,14 @@ from harness.gates.choice import Choice
 from harness.gates.explanation import Explanation
 from harness.gates.judgement import Judgement
 from harness.gates.verdicts import TrialVerdict, Verdict
+from harness.report.columns import own_columns
 from harness.shipping.record import ShippedTrial
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds
 from harness.trials.fragments import as_yaml
 from harness.trials.origins import SweepOrigin
-from harness.trials.trial import TrialResult, TrialSpec
+from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 from harness.trials.twins import twins
 
 SWEEP_FILE = "sweep.json"
@@ -151,9 +152,9 @@ def sweep_folder(workdir: Path, suite: str) -> Path:
     return workdir / "sweeps" / suite
 
 
-def trials_csv(sweep: Sweep) -> str:
-    """All trials with all figures, one line each."""
-    rows = trial_rows(sweep)
+def trials_csv(sweep: Sweep, store: TrialStore | None = None) -> str:
+    """All trials with all figures, one line each; ``store``: as of :func:`trial_rows`."""
+    rows = trial_rows(sweep, store)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -161,20 +162,29 @@ def trials_csv(sweep: Sweep) -> str:
     return text.getvalue()
 
 
-def trials_parquet(sweep: Sweep) -> bytes:
+def trials_parquet(sweep: Sweep, store: TrialStore | None = None) -> bytes:
     """The table of :func:`trials_csv` as a Parquet file."""
     import pyarrow as pa  # with MLflow, and as slow to import
     from pyarrow import parquet
 
     sink = io.BytesIO()
-    parquet.write_table(pa.Table.from_pylist(trial_rows(sweep)), sink)
+    parquet.write_table(pa.Table.from_pylist(trial_rows(sweep, store)), sink)
     return sink.getvalue()
 
 
-def trial_rows(sweep: Sweep) -> list[dict[str, Any]]:
-    """A row per trial, all with the same columns: identity, settings, verdict, figures, failure; None where unknown."""
+def trial_rows(sweep: Sweep, store: TrialStore | None = None) -> list[dict[str, Any]]:
+    """A row per trial, all with the same columns: identity, settings, verdict, figures, failure; None where unknown.
+
+    Args:
+        sweep: a finished one.
+        store: of its trials, from which columns that users registered are computed; None to leave them out.
+    """
     names = list(dict.fromkeys(name for result in sweep.results for name in result.metrics()))
-    return [_trial_row(sweep, result, names) for result in sweep.results]
+    rows = [_trial_row(sweep, result, names) for result in sweep.results]
+    for name, column in own_columns().items() if store is not None and rows else ():
+        for row, result in zip(rows, sweep.results, strict=True):
+            row[name] = column.value(result, store) if store is not None and result.ok else None
+    return rows
 
 
 def _trial_row(sweep: Sweep, result: TrialResult, names: Sequence[str]) -> dict[str, Any]:

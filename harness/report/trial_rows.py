@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.report.columns import Column, Value
 from harness.report.effects import in_order, level_of, varied
 from harness.report.results import Sweep
-from harness.trials.trial import TrialResult
-
-FIGURES: tuple[tuple[str, str, float, int], ...] = (
-    ("accuracy", "accuracy.quantized", 1, 4),
-    ("Δ pt", "accuracy.delta", 100, 2),
-    ("agree", "agreement", 1, 4),
-    ("cosine", "cosine.output", 1, 5),
-    ("min", "cosine.min", 1, 4),
-    ("SQNR", "sqnr", 1, 1),
-    ("BPU ms", "latency.ms", 1, 3),
-    ("CPU ms", "latency.cpu_ms", 1, 3),
-    ("MB", "ddr.mb", 1, 2),
-    ("CPU", "cpu_nodes", 1, 0),
-    ("BPU", "subgraphs", 1, 0),
-)
-"""Heading, figure, factor and decimals of the columns of figures."""
+from harness.trials.trial import TrialResult, TrialStore
 
 _FILTERS_FROM = 2
 
 
-def table_of_trials(sweep: Sweep, links: Mapping[str, str]) -> dict[str, Any]:
+def table_of_trials(
+    sweep: Sweep, links: Mapping[str, str], store: TrialStore, columns: Sequence[Column]
+) -> dict[str, Any]:
     """``{columns, decimals, rows, filters}``: values as JSON holds them, rounded as they are shown.
 
     Args:
         sweep: a finished one.
         links: to the trials' pages, by key.
+        store: of the trials.
+        columns: of figures, see :func:`harness.report.columns.columns`.
     """
-    columns = ["", "model", "march", "settings", "verdict", *(figure[0] for figure in FIGURES), "±", "unmet", "s"]
-    decimals = [*[None] * 5, *(figure[3] for figure in FIGURES), 2, 0, 2]
     return {
-        "columns": columns,
-        "decimals": decimals,
-        "rows": [_row(sweep, result, links[result.spec.key]) for result in sweep.results],
+        "columns": ["", "model", "march", "settings", "verdict", *(column.heading for column in columns)],
+        "decimals": [*[None] * 5, *(column.decimals for column in columns)],
+        "rows": [_row(sweep, result, links[result.spec.key], store, columns) for result in sweep.results],
         "filters": _filters(sweep.results),
     }
 
 
-def _row(sweep: Sweep, result: TrialResult, link: str) -> dict[str, Any]:
-    """Link and message stand beside the values of the columns."""
-    spec, figures = result.spec, result.metrics()
+def _row(sweep: Sweep, result: TrialResult, link: str, store: TrialStore, columns: Sequence[Column]) -> dict[str, Any]:
+    """Link and message stand beside the values of the columns; the page shows no figures of a trial that failed."""
+    spec = result.spec
     values: list[Any] = [
         sweep.marks(spec.key),
         spec.model,
         spec.march.value,
         spec.settings.label,
         sweep.verdict_of(spec.id).value,
-        *(_rounded(figures.get(name), factor, decimals) for _, name, factor, decimals in FIGURES),
-        _rounded(result.accuracy.margin if result.accuracy else None, 100, 2),
-        len(result.unmet),
-        round(sum(result.seconds.values()), 2),
+        *(_rounded(column.value(result, store) if result.ok else None, column.decimals) for column in columns),
     ]
     row: dict[str, Any] = {"id": spec.id, "link": link, "values": values}
     if result.failure is not None:
@@ -69,8 +54,8 @@ def _row(sweep: Sweep, result: TrialResult, link: str) -> dict[str, Any]:
     return row
 
 
-def _rounded(value: float | None, factor: float, decimals: int) -> float | None:
-    return None if value is None else round(value * factor, decimals)
+def _rounded(value: Value, decimals: int | None) -> Value:
+    return value if decimals is None or value is None or isinstance(value, str) else round(value, decimals)
 
 
 def _filters(results: tuple[TrialResult, ...]) -> list[dict[str, Any]]:

@@ -125,9 +125,7 @@ def changes_since(result: TrialResult, workdir: Path, origin: ModelOrigin | None
         found += [str(cause) for cause in known] or ["card: its preprocessing, data or metric"]
     if engine != spec.engine:
         before = kept_environment(spec.engine, workdir)
-        causes = (
-            [] if before is None else of_environments(before, environment({spec.settings.engine}, engine_version()))
-        )
+        causes = [] if before is None else of_environments(before, environment([spec.settings], engine_version()))
         found += [str(cause) for cause in causes] or ["engine: sources or tools of its stages"]
     return found
 

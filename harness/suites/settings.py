@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from engine.config import OWN_OPTIMIZATIONS, ConversionOptions
+from engine.errors import ConfigError
+from engine.extensions import OwnMethod, OwnName
 from engine.terms import CalibrationType, Compatibility, InputType
 from harness.cache import content_key
+from harness.extensions import ENGINES, OwnEngine
 from harness.strict_yaml import StrictModel
 
 _SHORT_LIST = 2
@@ -29,6 +32,22 @@ class Engine(StrEnum):
     BUNDLED = "bundled"
     ONNXRUNTIME = "onnxruntime"
     HB_MAPPER = "hb_mapper"
+
+
+def _read_engine(value: Any) -> Engine | OwnEngine:
+    if isinstance(value, Engine | OwnEngine):
+        return value
+    if value in {engine.value for engine in Engine}:
+        return Engine(value)
+    try:
+        _ = ENGINES[str(value)]
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return OwnEngine(value)
+
+
+AnyEngine = Annotated[Engine | OwnEngine, PlainValidator(_read_engine), PlainSerializer(str, str, "json")]
+"""An engine in a YAML or JSON file."""
 
 
 class Int16Kind(StrEnum):
@@ -100,7 +119,7 @@ Int16 = Annotated[Int16Policy, BeforeValidator(_read_policy), PlainSerializer(_w
 SWITCHES = tuple(ConversionOptions.switches())
 """Settings that are words of the converter's ``optimization``."""
 
-_BUNDLED_ONLY = tuple(name for name in SWITCHES if name in OWN_OPTIMIZATIONS)
+_BUNDLED_ONLY = (*(name for name in SWITCHES if name in OWN_OPTIMIZATIONS), "compatibility", "corrections")
 
 _ONNXRUNTIME_TAKES: Mapping[str, tuple[Any, ...]] = {
     "calibration_type": (CalibrationType.MAX, CalibrationType.KL),
@@ -108,9 +127,6 @@ _ONNXRUNTIME_TAKES: Mapping[str, tuple[Any, ...]] = {
     "int16": (Int16Kind.NONE, Int16Kind.ALL),
     "input_type_rt": (None,),
 }
-
-_SEARCHES = (CalibrationType.DEFAULT, CalibrationType.MIX)
-"""Methods that choose among others; they compare per tensor and per channel by themselves."""
 
 
 class Settings(ConversionOptions):
@@ -122,7 +138,7 @@ class Settings(ConversionOptions):
         input_type_rt: colour format at run time; None for the card's.
         calibration_samples: number of samples; None for the suite's number.
         calibration_seed: draw them at random from the card's calibration samples; None for the first ones.
-        engine: what quantises.
+        engine: what quantises; a registered one too (:data:`harness.extensions.ENGINES`).
     """
 
     max_percentile: float = Field(default=1.0, gt=0, le=1)
@@ -130,7 +146,7 @@ class Settings(ConversionOptions):
     input_type_rt: InputType | None = None
     calibration_samples: int | None = Field(default=None, ge=1)
     calibration_seed: int | None = Field(default=None, ge=0, lt=2**32)
-    engine: Engine = Engine.BUNDLED
+    engine: AnyEngine = Engine.BUNDLED
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -143,16 +159,31 @@ class Settings(ConversionOptions):
         for name, beside in self._without_effect().items():
             raise ValueError(f"{name} has no meaning with {beside}")
         if self.engine is not Engine.BUNDLED:
-            for name in (*_BUNDLED_ONLY, "compatibility"):
+            if isinstance(self.calibration_type, OwnMethod):
+                raise ValueError(
+                    f"calibration_type {self.calibration_type.value!r} is registered for engine bundled; it has no "
+                    f"meaning with engine {self.engine.value}"
+                )
+            for name in _BUNDLED_ONLY:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} has no meaning with engine {self.engine.value}; it belongs to 'bundled'")
-        if self.engine is Engine.ONNXRUNTIME:
-            for name, allowed in _ONNXRUNTIME_TAKES.items():
-                value = self.int16.kind if name == "int16" else getattr(self, name)
-                if value not in allowed:
-                    words = ", ".join(str(choice) for choice in allowed)
-                    raise ValueError(f"{name} {value!s} has no meaning with engine onnxruntime; allowed: {words}")
+        for name, allowed in self._taken_by_engine().items():
+            value = self.int16.kind if name == "int16" else getattr(self, name)
+            if value not in allowed:
+                words = ", ".join(str(choice) for choice in allowed)
+                raise ValueError(f"{name} {value!s} has no meaning with engine {self.engine.value}; allowed: {words}")
         return self
+
+    def _taken_by_engine(self) -> Mapping[str, Collection[Any]]:
+        """Values by setting that the engine can do something with; it takes all of those that are not listed."""
+        if self.engine is Engine.ONNXRUNTIME:
+            return _ONNXRUNTIME_TAKES
+        if not isinstance(self.engine, OwnEngine):
+            return {}
+        fields = type(self).model_fields
+        nothing = {name: (fields[name].default,) for name in ConversionOptions.model_fields}
+        nothing |= {"int16": (Int16Kind.NONE,), "input_type_rt": (None,)}
+        return nothing | dict(ENGINES[self.engine].takes)
 
     def _without_effect(self) -> dict[str, str]:
         """Switches that are on and change nothing, and beside which setting."""
@@ -160,11 +191,12 @@ class Settings(ConversionOptions):
 
     def _idle(self) -> dict[str, str]:
         """Switches that would change nothing, and beside which setting."""
-        method, searches = self.calibration_type, self.calibration_type in _SEARCHES
+        method = self.calibration_type
         elementary = method in (CalibrationType.MAX, CalibrationType.KL)
         means_something = dict.fromkeys(SWITCHES, method.needs_data) | {
-            "per_channel": elementary,
-            "order_independent_kl": searches or method is CalibrationType.KL or self.nodewise_methods,
+            "per_channel": method.gives_thresholds,
+            "corrections": method.needs_data,
+            "order_independent_kl": method.needs_histogram or self.nodewise_methods,
             "mse_thresholds": elementary,
             "nodewise_methods": elementary,
             "bias_correction": method.needs_data and method is not CalibrationType.DEFAULT,
@@ -181,9 +213,15 @@ class Settings(ConversionOptions):
         """Whether another value of the setting ``name`` could change anything beside the other settings."""
         if name == "max_percentile":
             return self.calibration_type is CalibrationType.MAX
-        if self.engine is not Engine.BUNDLED and name in (*_BUNDLED_ONLY, "compatibility"):
+        if self.engine is not Engine.BUNDLED and name in _BUNDLED_ONLY:
             return False
         return name not in self._idle()
+
+    @property
+    def own_names(self) -> tuple[OwnName, ...]:
+        """What the user registered that takes part."""
+        chosen = (self.calibration_type, self.engine)
+        return (*(name for name in chosen if isinstance(name, OwnName)), *self.corrections)
 
     @property
     def method(self) -> str:
@@ -204,6 +242,7 @@ class Settings(ConversionOptions):
             "" if self.engine is Engine.BUNDLED else self.engine.value,
             "" if self.compatibility is Compatibility.ORIGINAL else self.compatibility.value,
             *(name for name in SWITCHES if getattr(self, name)),
+            *self.corrections,
             self.input_type_rt.value if self.input_type_rt else "",
             f"n{self.calibration_samples}" if self.calibration_samples else "",
             "" if self.calibration_seed is None else f"seed{self.calibration_seed}",

@@ -36,6 +36,8 @@ def fragment(spec: TrialSpec, int16_nodes: Sequence[str]) -> dict[str, Any]:
     switches = [name for name in SWITCHES if getattr(settings, name)]
     if switches:
         calibration["optimization"] = ";".join(switches)
+    if settings.corrections:
+        calibration["corrections"] = ";".join(settings.corrections)
     groups: dict[str, Any] = {"model_parameters": model}
     if settings.input_type_rt is not None:
         groups["input_parameters"] = {"input_type_rt": settings.input_type_rt.value}

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.cache import load_json, save_json
+from harness.extensions import digests_of_metric
 from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import DIGITS
 from harness.trials.trial import TrialSpec
-from harness.user_code import digest_of_own, is_own
 from harness.zoo.cards import Labels, ModelCard, SplitUse, load_card, model_cards
 
 ENVIRONMENTS = "environments"
@@ -106,7 +106,8 @@ def _use(use: SplitUse) -> str:
 
 def _with_options(name: str, options: Mapping[str, Any], *, own: bool = False) -> str:
     """``own``: whether the name may be that of the user's own code, which may change while its name stays."""
-    source = f" (source {digest_of_own(name)[:DIGITS]})" if own and is_own(name) else ""
+    digests = digests_of_metric(name, options) if own else []
+    source = f" (source {', '.join(digest[:DIGITS] for digest in digests)})" if digests else ""
     return f"{name}{source} {json.dumps(dict(options), sort_keys=True, default=str)}" if options else f"{name}{source}"
 
 

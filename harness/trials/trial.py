@@ -24,13 +24,13 @@ from engine.errors import MissingError
 from engine.ir import write_atomically
 from harness.cache import content_key, load_arrays, save_arrays
 from harness.card_folders import CardFolders
+from harness.extensions import digests_of_metric
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
 from harness.trials.artefacts import Artefact
 from harness.trials.figures import Accuracy, BrokenOutputs, Fidelity, Footprint, TrialNode
 from harness.trials.sums import DamagedError, check_all, read_checked, write_sums
-from harness.user_code import digest_of_own, is_own
 from harness.zoo.cards import ModelCard
 
 if TYPE_CHECKING:
@@ -435,5 +435,5 @@ def _as_csv(rows: Sequence[TrialNode]) -> str:
 
 def card_key(card: ModelCard) -> str:
     """Key of what a card determines: model file, input parameters, splits and metric, with the source of its own."""
-    own = [digest_of_own(card.metric.name)] if is_own(card.metric.name) else []
+    own = digests_of_metric(card.metric.name, card.metric.options)
     return content_key(card.digest, card.input_parameters, card.dataset, card.metric, *own)

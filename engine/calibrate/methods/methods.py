@@ -1,7 +1,8 @@
 """Calibration methods: from the distribution of a tensor to its threshold.
 
-A method is one entry of :data:`METHODS`; it says what statistics it needs and gives one number. Searches that choose
-among methods (``default``, ``mix``) combine these.
+A method is one entry of :data:`METHODS`, or registered by a user (:data:`engine.extensions.CALIBRATION_METHODS`); it
+says what statistics it needs and gives one number. Searches that choose among methods (``default``, ``mix``) combine
+ours.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from engine.calibrate.methods.mse import mse_threshold
 from engine.calibrate.statistics.distribution import Distribution, clamp_percentile
 from engine.config.options import CalibrationChoice
 from engine.errors import ConfigError, UnsupportedError
+from engine.extensions import CALIBRATION_METHODS, OwnMethod
 from engine.rulebook.integers import BIAS_CORRECTION_RACE, KL_STEPS, imitates
 from engine.terms import CalibrationType
 
@@ -59,10 +61,17 @@ class CalibrationOptions(CalibrationChoice):
 
 
 class Method(ABC):
-    """One way to choose a threshold; stateless."""
+    """One way to choose a threshold; stateless.
+
+    Attributes:
+        needs_histogram: whether :attr:`Distribution.histogram` must be there.
+        needs_data: whether thresholds come from calibration data.
+        is_of_int8: whether thresholds are those of 8 bits, so that int16 tensors take their maximum instead.
+    """
 
     needs_histogram: bool = False
     needs_data: bool = True
+    is_of_int8: bool = False
 
     @abstractmethod
     def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
@@ -131,9 +140,13 @@ def _kl_threshold(distribution: Distribution, *, stepped: bool) -> float:
 
 
 class LeastSquares(Method):
-    """Least squared error of clipping and rounding; the original has no such option."""
+    """Least squared error of clipping and rounding to 8 bits; the original has no such option.
+
+    In 16 bits clipping is never worth it.
+    """
 
     needs_histogram = True
+    is_of_int8 = True
 
     def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
         """See :func:`engine.calibrate.methods.mse.mse_threshold`.
@@ -164,7 +177,7 @@ class Fixed(Method):
         return "fixed thresholds"
 
 
-METHODS: Mapping[CalibrationType, Method] = {
+METHODS: Mapping[str, Method] = {
     CalibrationType.MAX: Max(),
     CalibrationType.KL: Kl(),
     CalibrationType.SKIP: Fixed(),
@@ -181,12 +194,12 @@ def method_of(options: CalibrationOptions) -> Method:
     Raises:
         UnsupportedError: there is none for this ``calibration_type``.
     """
-    method = METHODS.get(options.calibration_type)
+    kind = options.calibration_type
+    method = CALIBRATION_METHODS[kind]() if isinstance(kind, OwnMethod) else METHODS.get(kind)
     if method is not None and method.needs_data and options.mse_thresholds:
         return LEAST_SQUARES
     if method is None:
         raise UnsupportedError(
-            f"calibration_type {options.calibration_type.value!r} is not supported yet; allowed are "
-            f"{sorted(kind.value for kind in METHODS)}"
+            f"calibration_type {kind.value!r} is not supported yet; allowed are {sorted(map(str, METHODS))}"
         )
     return method

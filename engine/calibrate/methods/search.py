@@ -470,7 +470,7 @@ def _digest(*parts: bytes | NDArray[Any]) -> str:
     return found.hexdigest()
 
 
-SEARCHES: Mapping[CalibrationType, Search] = MappingProxyType(
+SEARCHES: Mapping[str, Search] = MappingProxyType(
     {CalibrationType.DEFAULT: ModelwiseSearch(), CalibrationType.MIX: LayerwiseSearch()}
 )
 

@@ -28,6 +28,7 @@ def calibration_options(config: Config) -> CalibrationOptions:
             calibration_type=given.calibration_type,
             max_percentile=given.max_percentile,
             per_channel=given.per_channel,
+            corrections=given.corrections,
             compatibility=config.model_parameters.compatibility,
             **{name: True for name in given.optimization if name in CalibrationOptions.model_fields},
         )
@@ -68,6 +69,7 @@ CALIBRATE = Stage(
         "calibration_parameters.calibration_type",
         "calibration_parameters.max_percentile",
         "calibration_parameters.per_channel",
+        "calibration_parameters.corrections",
         "model_parameters.compatibility",
         *(f"calibration_parameters.optimization:{name}" for name in CalibrationOptions.model_fields),
     ),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from engine.convert.items import QUANTIZED, THREADS
 from engine.convert.runner import Stage, Work
 from engine.ir import load_model
-from harness.backends.foreign import convert_with_hb_mapper, quantize_with_onnxruntime, run_float_file
+from harness.backends.engines import QuantizationTask, engine_of
+from harness.backends.foreign import convert_with_hb_mapper, run_float_file
 from harness.backends.items import (
     CARD,
     DATASET,
@@ -30,7 +32,8 @@ def _quantize_and_run(work: Work) -> None:
     split = work[DATASET].split(card.dataset.evaluation.split)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "quantized.onnx"
-        path = quantize_with_onnxruntime(card, work[TRIAL].settings, work[SAMPLES], target)
+        settings = work[TRIAL].settings
+        path = engine_of(settings).quantize(QuantizationTask(card, settings, work[SAMPLES], target))
         count, floats = work[EVALUATION_SAMPLES], work[FLOAT_OUTPUTS]
         work.give(OUTPUTS, run_compared(lambda part: run_float_file(path, card, part, threads), split, count, floats))
 
@@ -48,6 +51,8 @@ ONNXRUNTIME = Stage(
     reads=(CARD, TRIAL, SAMPLES, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, THREADS),
     gives=(OUTPUTS,),
 )
+OWN_ENGINE = replace(ONNXRUNTIME, name="own engine")
+"""Of an engine that the user registered."""
 HB_MAPPER = Stage(
     name="hb_mapper", run=_convert, reads=(CARD, TRIAL, INT16_NODES, SAMPLES, FOLDER, TOOL), gives=(QUANTIZED,)
 )

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import ConfigError, InferenceError
 from harness.metrics import open_metric
-from harness.metrics.decoders import BoxDecoder, corners, decode_boxes, logistic, output_shapes
+from harness.metrics.decoders import STRIDES, BoxDecoder, corners, decode_boxes, decoder_of, logistic
 
 SIZE = (64, 96)
 CLASSES = 3
@@ -166,7 +166,7 @@ def test_picodet_as_paddle_decodes() -> None:
 def test_every_decoder_refuses_other_shapes_and_knows_its_own(kind: BoxDecoder) -> None:
     with pytest.raises(InferenceError, match=f"decoder {kind.value}: outputs per image have shapes"):
         decode_boxes(kind, [made(1, 7)], CLASSES, SIZE)
-    outputs = [made(1, *(size or 9 for size in shape)) for shape in output_shapes(kind, CLASSES, SIZE)]
+    outputs = [made(1, *(size or 9 for size in shape)) for shape in decoder_of(kind).shapes(CLASSES, SIZE, STRIDES)]
     boxes, scores = decode_boxes(kind, outputs, CLASSES, SIZE)
     assert (boxes.shape[2], scores.shape) == (4, (1, boxes.shape[1], CLASSES))
     metric = open_metric("map50", {"classes": CLASSES, "decoder": kind.value, "size": list(SIZE)})
@@ -196,7 +196,7 @@ def test_maps_at_other_strides_than_the_usual_ones() -> None:
         np.testing.assert_array_equal(scores[:, 16 * 24 :], usual_scores)
         alone, _ = decode_boxes(kind, outputs[:2], CLASSES, SIZE, (4,))
         np.testing.assert_array_equal(boxes[:, : 16 * 24], alone)
-        assert output_shapes(kind, CLASSES, SIZE, strides)[0] == (sides, 16, 24)
+        assert decoder_of(kind).shapes(CLASSES, SIZE, strides)[0] == (sides, 16, 24)
     joined = [np.concatenate(pair, axis=1) for pair in zip(outputs[::2], outputs[1::2], strict=True)]
     with pytest.raises(InferenceError, match=r"decoder yolov8_heads: outputs per image have shapes"):
         decode_boxes(BoxDecoder.YOLOV8_HEADS, joined, CLASSES, SIZE, strides)

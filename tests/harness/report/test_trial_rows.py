@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from harness.report.columns import columns
 from harness.report.results import trial_rows
 from harness.report.trial_rows import table_of_trials
 from harness.trials.artefacts import Artefact
-from harness.trials.trial import UnmetRequest
+from harness.trials.trial import TrialStore, UnmetRequest
 from tests.harness import fakes, finished
 
 
-def test_rows_have_a_value_per_column_and_filters_a_level_per_row() -> None:
+def test_rows_have_a_value_per_column_and_filters_a_level_per_row(tmp_path: Path) -> None:
     results = (
         fakes.result(fakes.spec()).model_copy(
             update={"unmet": (UnmetRequest(node="n", request="int16", reason="no"),)}
@@ -17,7 +20,7 @@ def test_rows_have_a_value_per_column_and_filters_a_level_per_row() -> None:
         fakes.failed(fakes.spec(settings=fakes.KL)),
     )
     pages = {result.spec.key: f"{index}.html" for index, result in enumerate(results)}
-    table = table_of_trials(finished.sweep(results), pages)
+    table = table_of_trials(finished.sweep(results), pages, TrialStore(tmp_path), columns())
     first, second = table["rows"]
     assert len(first["values"]) == len(second["values"]) == len(table["columns"]) == len(table["decimals"])
     assert first["unmet"] == "n: int16: no"
@@ -26,11 +29,12 @@ def test_rows_have_a_value_per_column_and_filters_a_level_per_row() -> None:
     assert [(choice["name"], choice["of"]) for choice in table["filters"]] == [("calibration_type", [0, 1])]
 
 
-def test_a_setting_that_changed_nothing_names_the_one_whose_figures_it_has() -> None:
+def test_a_setting_that_changed_nothing_names_the_one_whose_figures_it_has(tmp_path: Path) -> None:
     specs = fakes.spec(), fakes.spec(settings=fakes.Settings(per_channel=True))
     results = tuple(fakes.result(spec).model_copy(update={"artefacts": {Artefact.QUANTIZED: "0123"}}) for spec in specs)
     sweep = finished.sweep(results)
-    first, second = table_of_trials(sweep, {spec.key: "page" for spec in specs})["rows"]
+    table = table_of_trials(sweep, {spec.key: "page" for spec in specs}, TrialStore(tmp_path), columns())
+    first, second = table["rows"]
     assert "same" not in first
     assert second["same"] == specs[0].id
     assert second["values"][0].endswith("=")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.backends.pipeline import environment
-from harness.suites.settings import Engine
+from harness.suites.settings import Engine, Settings
 from harness.trials.origins import Environment, keep_environment, kept_environment, origins_of
 from tests.harness import fakes
 
@@ -22,13 +22,13 @@ def test_a_card_is_kept_in_words_and_unknown_models_are_left_out() -> None:
 
 
 def test_an_environment_has_sources_stages_and_tools() -> None:
-    found = environment({Engine.BUNDLED}, "1")
+    found = environment([Settings()], "1")
     assert "engine/ops/core/derive.py" in found.sources
     assert "python" in found.tools
     assert "onnxruntime" in found.tools
     assert list(found.stages).index("optimize") < list(found.stages).index("quantize")
     assert "hb_mapper" not in found.tools
-    both = environment({Engine.BUNDLED, Engine.HB_MAPPER}, "1")
+    both = environment([Settings(), Settings(engine=Engine.HB_MAPPER)], "1")
     assert "hb_mapper" in both.tools
 
 

@@ -1,16 +1,17 @@
-"""The worked example of CONTRIBUTING.md: a calibration method is one class and one entry of ``METHODS``."""
+"""Thresholds of a calibration by a registered method, and what a method must have."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.calibrate.methods import methods
-from engine.calibrate.methods.methods import METHODS, CalibrationOptions, Method
+from engine.calibrate import CalibrationOptions, Method
+from engine.calibrate.methods.methods import method_of
 from engine.calibrate.statistics.distribution import Distribution
-from engine.terms import CalibrationType
+from engine.extensions import CALIBRATION_METHODS
 from tests.engine.calibrate.models import calibrated_residual, thresholds_of
 
 
+@CALIBRATION_METHODS.register("two_thirds_of_tests")
 class TwoThirds(Method):
     """Two thirds of the 99th percentile."""
 
@@ -21,7 +22,7 @@ class TwoThirds(Method):
         return (0.99,)
 
     def log_name(self, options: CalibrationOptions) -> str:
-        return "two-thirds"
+        return "two_thirds"
 
 
 class Nameless(Method):
@@ -31,18 +32,20 @@ class Nameless(Method):
         return 1.0
 
 
-def test_thresholds_of_a_calibration_are_those_of_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thresholds_of_a_calibration_are_those_of_the_method() -> None:
     largest = thresholds_of(calibrated_residual())
     percentile = thresholds_of(calibrated_residual(max_percentile=0.99))
-    monkeypatch.setattr(methods, "METHODS", {**METHODS, CalibrationType.MAX: TwoThirds()})
-    own = thresholds_of(calibrated_residual())
+    own = thresholds_of(calibrated_residual(calibration_type="two_thirds_of_tests"))
     activations = {name for name in own if percentile[name] != largest[name]}
     assert activations
     for name in activations:
         assert own[name] == pytest.approx([value * 2 / 3 for value in percentile[name]], rel=1e-6)
     weights = own.keys() - activations
     assert {name: own[name] for name in weights} == {name: largest[name] for name in weights}
-    assert CalibrationOptions().log_name == "two-thirds"
+    options = CalibrationOptions.model_validate({"calibration_type": "two_thirds_of_tests", "per_channel": True})
+    assert isinstance(method_of(options), TwoThirds)
+    assert options.log_name == "two_thirds:per_channel"
+    assert CalibrationOptions.model_validate_json(options.model_dump_json()) == options
 
 
 def test_what_a_method_leaves_out_is_named() -> None:

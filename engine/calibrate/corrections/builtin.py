@@ -1,0 +1,90 @@
+"""The corrections that options ask for by their names, in the order in which they run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn, without_bias
+from engine.calibrate.corrections.correction import Correction, CorrectionWork
+from engine.calibrate.corrections.rounding import round_weights
+from engine.calibrate.methods.methods import CalibrationOptions
+
+logger = logging.getLogger("engine.calibrate.run")
+
+
+class AdaptiveRounding(Correction):
+    """``adaptive_rounding``."""
+
+    def is_asked(self, options: CalibrationOptions) -> bool:
+        """Where the option is on."""
+        return options.adaptive_rounding
+
+    def correct(self, calibrated: ir.Model, work: CorrectionWork) -> ir.Model:
+        """See :func:`round_weights`."""
+        logger.info("Rounding weights by the error of the results: adaptive_rounding.")
+        return round_weights(calibrated, work.data, threads=work.threads)
+
+
+class BiasCorrection(Correction):
+    """``bias_correction``, the original's."""
+
+    def is_asked(self, options: CalibrationOptions) -> bool:
+        """Where the option is on."""
+        return options.bias_correction
+
+    def correct(self, calibrated: ir.Model, work: CorrectionWork) -> ir.Model:
+        """See :func:`correct_in_turn`; unchanged where the log says why."""
+        logger.info("Run calibration model with bias correction method with bias samples: 1.")
+        logger.warning("bias_correction %s.", _about_bias_correction(work.options, without_bias(calibrated)))
+        if not work.options.corrects_biases_in_turn:
+            return calibrated
+        return correct_in_turn(work.optimized, calibrated, work.data, threads=work.threads)
+
+
+class MeanBiasCorrection(Correction):
+    """``mean_bias_correction``, and ``bias_correction`` where the original is not imitated."""
+
+    def is_asked(self, options: CalibrationOptions) -> bool:
+        """Where mean errors are to be taken."""
+        return options.takes_mean_errors
+
+    def correct(self, calibrated: ir.Model, work: CorrectionWork) -> ir.Model:
+        """See :func:`correct_biases`."""
+        samples = min(BIAS_SAMPLES, len(work.data))
+        logger.info("Correcting biases by the mean errors on %d samples: mean_bias_correction.", samples)
+        return correct_biases(calibrated, work.data, samples, origin=work.origin, threads=work.threads)
+
+
+CORRECTIONS: Mapping[str, Correction] = MappingProxyType(
+    {
+        "adaptive_rounding": AdaptiveRounding(),
+        "bias_correction": BiasCorrection(),
+        "mean_bias_correction": MeanBiasCorrection(),
+    }
+)
+"""By the word of ``optimization``."""
+
+
+def _about_bias_correction(options: CalibrationOptions, unbiased: Sequence[str]) -> str:
+    if options.mean_bias_correction:
+        return "has no effect together with mean_bias_correction, which replaces it"
+    if options.takes_mean_errors:
+        return "is computed like mean_bias_correction, because compatibility is clean"
+    if options.idle_bias_correction is not None:
+        return (
+            f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
+            "are. mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
+        )
+    if unbiased:
+        return (
+            f"has no effect, as in the original toolchain, because convolution {unbiased[0]} has no bias. "
+            "mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
+        )
+    return (
+        "follows the original toolchain: it fits the last sample, and the similarities of the calibrated model are to "
+        "a float model with the same biases. mean_bias_correction is more accurate"
+    )
