@@ -1,10 +1,10 @@
-"""The installed version: of the whole of ptqlab, or of the engine that is installed without the lab."""
+"""The installed version: of the whole of ptqlab, of it without MLflow, or of the engine without the lab."""
 
 from __future__ import annotations
 
 from functools import cache
 
-DISTRIBUTIONS = ("ptqlab", "ptqlab-engine")
+DISTRIBUTIONS = ("ptqlab", "ptqlab-minimal", "ptqlab-engine")
 """What this package can be installed as."""
 
 
@@ -13,7 +13,7 @@ def installed_version() -> str:
     """Such as ``0.2.0``.
 
     Raises:
-        PackageNotFoundError: neither distribution is installed.
+        PackageNotFoundError: no distribution is installed.
     """
     from importlib.metadata import PackageNotFoundError, version  # a start need not wait for it
 

@@ -100,8 +100,8 @@ def message(sweep: Sweep, workdir: Path, exit_code: int) -> dict[str, Any]:
         "failed": len(sweep.failed),
         "not_passed": trials,
         "report": report,
-        "tracking_uri": summary.tracking_uri,
-        "run": summary.run,
+        "tracking_uri": summary.record.uri if summary.record else "",
+        "run": summary.record.run if summary.record else "",
     }
 
 

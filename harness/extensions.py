@@ -1,4 +1,4 @@
-"""What users add to the lab by registration: metrics, data adapters, decoders, page columns, engines.
+"""What users add to the lab by registration: metrics, data adapters, decoders, page columns, engines, trackers.
 
 CONTRIBUTING.md has an example of each; calibration methods and corrections are in :mod:`engine.extensions`.
 """
@@ -37,6 +37,11 @@ ENGINES: Registry[Any] = Registry(
 )
 """Classes derived from :class:`harness.backends.engines.QuantizingEngine`, which ``engine`` of a suite then names."""
 
+TRACKERS: Registry[Any] = Registry(
+    "tracker", "ptqlab.trackers", "harness.tracking.tracker:Tracker", "harness.tracking.trackers:TRACKERS"
+)
+"""Classes derived from :class:`harness.tracking.tracker.Tracker`, which ``tracker`` of a suite then names."""
+
 REGISTRIES: tuple[Registry[Any], ...] = (
     CALIBRATION_METHODS,
     CORRECTIONS,
@@ -45,6 +50,7 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     DECODERS,
     COLUMNS,
     ENGINES,
+    TRACKERS,
 )
 """All kinds, those of the engine first."""
 

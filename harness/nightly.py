@@ -12,7 +12,9 @@ from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep, sweep_folder
 from harness.suites.suite import Suite
 from harness.sweep import alias_folder, find_baseline, resolve_baseline
-from harness.tracking.aliases import ANCHOR, BASELINE_FILE, LAST_GOOD, NoAliasError, keep_copy, set_alias
+from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError, keep_copy
+from harness.tracking.tracker import BASELINE_FILE
+from harness.tracking.trackers import open_tracker
 
 logger = logging.getLogger(__name__)
 
@@ -81,12 +83,13 @@ def promote_if_good(sweep: Sweep, workdir: Path, *, accept: bool = False, anchor
         anchor: make it the anchor too.
     """
     summary = sweep.summary
-    whole = sweep.record_problem is None and summary.run and not summary.left and sweep.verdict is not Verdict.ERROR
-    if not whole or not (accept or sweep.verdict.is_good):
+    place = summary.record if sweep.record_problem is None else None
+    whole = not summary.left and sweep.verdict is not Verdict.ERROR
+    if place is None or not place.run or not whole or not (accept or sweep.verdict.is_good):
         return False
     baseline = sweep_folder(workdir, summary.suite.name) / BASELINE_FILE
     for alias in (LAST_GOOD, ANCHOR) if anchor else (LAST_GOOD,):
-        set_alias(summary.tracking_uri, summary.run, alias)
+        open_tracker(place.tracker, place.uri, workdir).set_alias(place.run, alias)
         keep_copy(baseline, alias_folder(workdir, summary.suite.name, alias))
     return True
 

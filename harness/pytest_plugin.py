@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --ptqlab-update-baseline: accept figures that are worse than before, beyond noise",
     )
     group.addoption("--ptqlab-workdir", metavar="DIR", help="folder of results and cache (default: that of ptqlab run)")
-    group.addoption("--ptqlab-tracking-uri", metavar="URI", help="MLflow store in which @last-good is looked up")
+    group.addoption("--ptqlab-tracking-uri", metavar="URI", help="tracker's store in which @last-good is looked up")
     group.addoption("--ptqlab-executor", metavar="NAME", default="processes", help="as --executor of ptqlab run")
 
 

@@ -39,6 +39,7 @@ from harness.gates.promised import float_checks
 from harness.gates.shipped import ship_checks
 from harness.paths import find_beside
 from harness.report.badge import JSON_FILE, SVG_FILE, badge_json, badge_svg
+from harness.report.columns import own_columns
 from harness.report.results import (
     PARETO_FILE,
     PARQUET_FILE,
@@ -57,10 +58,11 @@ from harness.resuming import Running, begin, end
 from harness.shipping.sweep import ship_trials
 from harness.suites.expansion import Expansion, ModelFacts, expand
 from harness.suites.suite import Budget, Suite, suite_path
-from harness.tracking.aliases import BASELINE_FILE, fetch_baseline
-from harness.tracking.mlflow_store import Closing, RecordedShip, RunStatus, default_tracking_uri
+from harness.tracking.aliases import fetch_baseline
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
+from harness.tracking.tracker import BASELINE_FILE, Closing, RecordedShip, RunStatus
+from harness.tracking.trackers import chosen, open_tracker
 from harness.tracking.trial_run import sweep_metrics
 from harness.trials.origins import SweepOrigin, keep_environment, origins_of
 from harness.trials.tasks import Preparation, Prepared
@@ -114,7 +116,7 @@ def find_baseline(name: str) -> Path | None:
 
 
 def resolve_baseline(text: str, suite: Suite, workdir: Path, tracking_uri: str | None) -> Path:
-    """The file behind ``--baseline``: a path, or ``@alias`` for what the sweep with this alias left in MLflow.
+    """The file behind ``--baseline``: a path, or ``@alias`` for what the sweep with this alias left in its record.
 
     Raises:
         ConfigError: there is no such alias, or its store is away.
@@ -122,8 +124,8 @@ def resolve_baseline(text: str, suite: Suite, workdir: Path, tracking_uri: str |
     if not text.startswith("@"):
         return Path(text)
     alias = text.removeprefix("@")
-    uri = tracking_uri or default_tracking_uri(workdir)
-    return fetch_baseline(uri, suite.name, alias, alias_folder(workdir, suite.name, alias))
+    tracker = open_tracker(chosen(suite.tracker), tracking_uri, workdir)
+    return fetch_baseline(tracker, suite.name, alias, alias_folder(workdir, suite.name, alias))
 
 
 def alias_folder(workdir: Path, suite: str, alias: str) -> Path:
@@ -146,15 +148,15 @@ def run_suite(
     asked: str = "",
     tell: Callable[[str], None] | None = None,
 ) -> Sweep:
-    """Run all trials of a suite; leave results, table, report and MLflow record.
+    """Run all trials of a suite; leave results, table, report and record.
 
     Args:
         suite: what to sweep.
         plan: how to run.
         references: what the gate compares with; None for no gate.
         specs: of the suite's trials, if they are known already.
-        record: whether MLflow gets a record.
-        tracking_uri: of MLflow; None for a SQLite store in the working directory.
+        record: whether the suite's tracker gets a record.
+        tracking_uri: of the tracker's store; None for one in the working directory.
         observers: told of everything that happens.
         night: whether the sweep is one of a series whose drift is followed.
         recheck_nights: number of nights within which every reused trial is computed again once and compared; 0
@@ -169,6 +171,7 @@ def run_suite(
     """
     references = references or References()
     accepted = load_baseline(references.baseline, suite) if references.baseline else None
+    own_columns()  # a wrong registration is refused now, not after the sweep
     if references.anchor:
         load_baseline(references.anchor, suite)  # refused now, not after the sweep
     specs = resolve(suite, expansion_of(suite).points) if specs is None else list(specs)
@@ -239,10 +242,8 @@ def _summary(
         shared=tuple(tally.shared),
         engine=engine_version(),
         commit=git_commit(),
-        tracking_uri=recorder.tracking_uri if recorder else "",
-        run=recorder.parent if recorder else "",
+        record=recorder.place if recorder else None,
         origin=origin,
-        experiment=recorder.experiment if recorder else "",
         judgement=judgement,
     )
 
@@ -405,7 +406,7 @@ def best_settings(sweep: Sweep) -> list[str]:
 
 
 def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir: Path, reused: set[str]) -> str | None:
-    """Finish the MLflow record of ``sweep``, or keep what it is to be for ``ptqlab sync``."""
+    """Finish the record of ``sweep``, or keep what it is to be for ``ptqlab sync``."""
     summary = sweep.summary
     verdicts = {result.spec.key: sweep.verdict_of(result.spec.id).value for result in sweep.results}
     closing = Closing(
@@ -432,7 +433,8 @@ def _close(recorder: Recorder, sweep: Sweep, artifacts: Sequence[Path], workdir:
             reused=frozenset(reused),
             shared=summary.shared,
             started_at=summary.started_at,
-            tracking_uri=recorder.tracking_uri,
+            tracker=recorder.place.tracker,
+            tracking_uri=recorder.place.uri,
             closing=closing,
         )
         keep(record, artifacts, workdir)

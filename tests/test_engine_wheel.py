@@ -36,11 +36,22 @@ def test_the_lab_is_left_out_and_pages_are_an_extra(script: ModuleType) -> None:
     assert table["version"] == WHOLE["project"]["version"]
 
 
+def test_the_lab_without_mlflow_has_it_as_an_extra(script: ModuleType) -> None:
+    table = script.minimal(WHOLE)
+    needed = {script.package_of(one) for one in table["dependencies"]}
+    whole = {script.package_of(one) for one in WHOLE["project"]["dependencies"]}
+    assert whole - needed == {"mlflow"}
+    assert [script.package_of(one) for one in table["optional-dependencies"]["mlflow"]] == ["mlflow"]
+    assert table["scripts"] == WHOLE["project"]["scripts"]
+    assert table["entry-points"] == WHOLE["project"]["entry-points"]
+    assert table["name"] == "ptqlab-minimal"
+
+
 def test_every_dependency_that_is_split_off_is_one_of_the_whole(script: ModuleType) -> None:
     named = [name for names in WHOLE["tool"]["ptqlab"]["engine"].values() for name in names]
     assert {script.package_of(one) for one in WHOLE["project"]["dependencies"]} >= set(named)
 
 
 def test_the_table_is_read_back_as_it_was(script: ModuleType) -> None:
-    table = script.project(WHOLE)
-    assert tomllib.loads(script.toml(table))["project"] == table
+    for table in (script.project(WHOLE), script.minimal(WHOLE)):
+        assert tomllib.loads(script.toml(table))["project"] == table

@@ -66,7 +66,6 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     from harness.report.compatibility import compatibility_line, compatibility_pairs
     from harness.report.results import REPORT_FILE, sweep_folder
     from harness.report.tables import known_conversions, sweep_tables, warnings_of
-    from harness.tracking.views import how_to_open
     from harness.trials.trial import TrialStore
 
     console = open_console()
@@ -102,15 +101,16 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
     console.print(f"report  {report.as_uri()}", soft_wrap=True, highlight=False)
     if sweep.earlier is not None:
         console.print(f"earlier {sweep.earlier.resolve().as_uri()}", soft_wrap=True, highlight=False)
-    if sweep.record_problem:
+    links = sweep.links(workdir)
+    if links is not None and sweep.record_problem:
         console.print(
-            f"MLflow record incomplete: {sweep.record_problem}. When the store works again, run: ptqlab sync",
+            f"{links.title} record incomplete: {sweep.record_problem}. When the store works again, run: ptqlab sync",
             style="yellow",
             soft_wrap=True,
             markup=False,
         )
-    elif summary.tracking_uri:
-        console.print(f"MLflow  {how_to_open(summary.tracking_uri)}", soft_wrap=True, highlight=False)
+    elif links is not None:
+        console.print(f"{links.title:7} {links.how}", soft_wrap=True, highlight=False)
 
 
 def _bad_figures(sweep: Sweep) -> list[str]:

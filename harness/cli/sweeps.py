@@ -28,7 +28,7 @@ from harness.cli.init import (
     Wishes,
     suite_of_network,
 )
-from harness.cli.options import ExplainBudget, Store, Workdir
+from harness.cli.options import ExplainBudget, Store, TrackerName, Workdir
 from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
 from harness.cli.progress import progress_bar
 
@@ -94,10 +94,14 @@ def run(
         typer.Option(min=0.1, help="Seconds that a trial may take; default: the suite's limit, or one hour."),
     ] = None,
     retry: Annotated[Retry, typer.Option(help="Run failed trials again.")] = Retry.NONE,
+    tracker: TrackerName = None,
     tracking_uri: Annotated[
-        str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
+        str | None,
+        typer.Option(help="Store of the tracker; default: one in the working directory, of MLflow SQLite."),
     ] = None,
-    record: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Whether to record the sweep in MLflow.")] = True,
+    record: Annotated[
+        bool, typer.Option("--record/--no-record", "--mlflow/--no-mlflow", help="Whether to record the sweep.")
+    ] = True,
     baseline: Annotated[
         str | None,
         typer.Option(
@@ -149,7 +153,7 @@ def run(
     from harness.trials.tasks import Bench
 
     find_beside(suite)
-    definition = open_suite(suite)
+    definition = tracked(open_suite(suite), tracker)
     expansion = expansion_of(definition)
     show_skipped(expansion)
     with refusal_kept(definition.name, workdir):
@@ -193,8 +197,10 @@ def nightly(
     suite: Annotated[str, typer.Argument(help="Name of a bundled suite, or a YAML file.")] = "nightly",
     workdir: Workdir = workdirs.DEFAULT,
     executor: Annotated[str, typer.Option(help="As for ptqlab run.")] = "processes",
+    tracker: TrackerName = None,
     tracking_uri: Annotated[
-        str | None, typer.Option(help="MLflow tracking URI; default: SQLite in the working directory.")
+        str | None,
+        typer.Option(help="Store of the tracker; default: one in the working directory, of MLflow SQLite."),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="As for ptqlab run.")] = None,
     store: Store = None,
@@ -223,7 +229,7 @@ def nightly(
 ) -> None:
     """Run a suite, gate it against @last-good and @anchor, report, and promote it to @last-good if all trials pass.
 
-    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 MLflow could not be reached,
+    Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 the record could not be written,
     15 a baseline exists but cannot be read.
     """
     from engine.simulate.fast import available_cpus
@@ -242,7 +248,7 @@ def nightly(
     _refuse_little_memory()
     webhook = check_webhook(webhook)
     find_beside(suite)
-    definition = open_suite(suite)
+    definition = tracked(open_suite(suite), tracker)
     with refusal_kept(definition.name, workdir):
         points = expansion_of(definition).points
         show_problems(refuse_mistakes(definition, points))
@@ -280,6 +286,17 @@ def nightly(
     if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
         say(f"WARNING: the webhook could not be called: {problem}", err=True)
     sys.exit(code)
+
+
+def tracked(suite: Suite, tracker: str | None) -> Suite:
+    """``suite`` with the tracker that ``--tracker`` names, if it does.
+
+    Raises:
+        ConfigError: there is no such tracker, or a package lacks that it needs.
+    """
+    from harness.tracking.trackers import chosen
+
+    return suite if tracker is None else suite.model_copy(update={"tracker": chosen(tracker)})
 
 
 def _refuse_little_memory() -> None:
@@ -337,16 +354,16 @@ def _run(
 def sync(
     workdir: Workdir = workdirs.DEFAULT,
     tracking_uri: Annotated[
-        str | None, typer.Option(help="MLflow tracking URI; default: the one that each sweep was started with.")
+        str | None, typer.Option(help="Store of the tracker; default: the one that each sweep was started with.")
     ] = None,
 ) -> None:
-    """Write the MLflow records of sweeps that ran while MLflow could not be reached, and close those of killed sweeps.
+    """Write the records of sweeps that ran while MLflow (or another tracker) could not be reached, and close those of
+    killed sweeps.
 
-    Records that MLflow already has are not written again.
+    Records that are there already are not written again.
     """
-    from mlflow.exceptions import MlflowException
-
     from harness.tracking.sync import pending, replay
+    from harness.tracking.trackers import tracker_class
     from harness.tracking.unfinished import close_unfinished, forget
 
     folders = pending(workdir)
@@ -354,11 +371,9 @@ def sync(
         record = replay(folder, workdir, tracking_uri)
         forget(record.sweep, workdir)
         say(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
-    try:
-        closed = close_unfinished(workdir)
-    except (MlflowException, OSError) as error:
-        raise ConfigError(f"killed sweeps stay open in MLflow: {' '.join(str(error).split())[:400]}") from error
+    closed = close_unfinished(workdir)
     for killed in closed:
-        say(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in MLflow")
+        title = tracker_class(killed.tracker).title
+        say(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in {title}")
     if not folders and not closed:
         say("nothing to sync")

@@ -18,7 +18,9 @@ def why(
         str | None,
         typer.Option(help="Compare with another baseline, a file or @anchor; the verdict stays that of the sweep."),
     ] = None,
-    tracking_uri: Annotated[str | None, typer.Option(help="MLflow store in which an @alias is looked up.")] = None,
+    tracking_uri: Annotated[
+        str | None, typer.Option(help="Store of the tracker, in which an @alias is looked up.")
+    ] = None,
     explain_budget: ExplainBudget = 0.0,
 ) -> None:
     """Show what changed since the baseline, which artefact and node differ first, and which images flipped.

@@ -32,7 +32,6 @@ from harness.report.sample_data import classes_data, worst_pictures
 from harness.report.tables import choice_text, cpu_times, known_conversions, warnings_of
 from harness.report.templates import template
 from harness.report.trial_rows import table_of_trials
-from harness.tracking.views import compare_link, how_to_open, server_of, table_link
 from harness.trials.files import TRIAL_PAGE
 from harness.trials.fragments import as_yaml
 from harness.trials.trial import RESULT_FILE, TrialResult, TrialStore
@@ -90,9 +89,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         changes=_changes(sweep),
         choices=[_choice(choice, sweep) for choice in sweep.summary.choices],
         causes=causes_of(sweep),
-        views=_views(sweep),
-        record=how_to_open(sweep.summary.tracking_uri) if sweep.summary.tracking_uri else "",
-        server=server_of(sweep.summary.tracking_uri),
+        record=sweep.links(workdir),
         compatibility=compatibility_pairs(sweep, store),
         significance=sweep.summary.suite.gates.significance,
         splits=SPLITS,
@@ -121,22 +118,6 @@ def _choice(choice: Choice, sweep: Sweep) -> tuple[Choice, str, list[str]]:
     """A choice, in words, and the settings that cannot be told apart from the best one."""
     labels = {result.spec.key: result.spec.settings.label for result in sweep.results}
     return choice, choice_text(choice, sweep.results), [labels[key] for key in choice.alike if key in labels]
-
-
-def _views(sweep: Sweep) -> list[tuple[str, str, str]]:
-    """Per model: its name, and links to its trials in MLflow as parallel coordinates and as a table."""
-    summary = sweep.summary
-    if not summary.experiment:
-        return []
-    models = list(dict.fromkeys(spec.model for spec in summary.trials))
-    return [
-        (
-            model or "all models",
-            compare_link(summary.tracking_uri, summary.experiment, model),
-            table_link(summary.tracking_uri, summary.experiment, model),
-        )
-        for model in (["", *models] if len(models) > 1 else models)
-    ]
 
 
 def _changes(sweep: Sweep) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ from harness.shipping.record import ShippedTrial
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds
+from harness.tracking.tracker import Links, Recorded
+from harness.tracking.trackers import open_tracker
 from harness.trials.fragments import as_yaml
 from harness.trials.origins import SweepOrigin
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
@@ -48,7 +50,7 @@ class SweepSummary(StrictModel):
         shared: stages that several trials share.
         engine: version.
         commit: of the checkout.
-        tracking_uri, experiment, run: where MLflow has the sweep; empty without a record.
+        record: where the sweep is recorded; None without a record.
         asked: name or file of the suite that the command was given; empty where there was none.
         cards: where its cards were found.
         origin: what it was made of.
@@ -58,7 +60,7 @@ class SweepSummary(StrictModel):
         ships: what the user's toolchain built of its trials, where the suite asks for it.
     """
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     id: str = ""
     suite: Suite
     trials: tuple[TrialSpec, ...]
@@ -70,9 +72,7 @@ class SweepSummary(StrictModel):
     shared: tuple[SharedSeconds, ...] = ()
     engine: str
     commit: str | None = None
-    tracking_uri: str = ""
-    experiment: str = ""
-    run: str = ""
+    record: Recorded | None = None
     asked: str = ""
     cards: CardFolders = CardFolders()
     origin: SweepOrigin = SweepOrigin()
@@ -89,7 +89,7 @@ class Sweep:
     Attributes:
         summary: what it was, and what the gate said of it.
         results: of all trials, in order.
-        record_problem: why the MLflow record is not complete; None if it is.
+        record_problem: why the record is not complete; None if it is.
         earlier: where the report is that this sweep's took the place of; None where there was none, or the same.
     """
 
@@ -138,6 +138,16 @@ class Sweep:
         """Id of the first trial with the same quantised model, by key of the later ones."""
         return twins(self.results)
 
+    def links(self, workdir: Path) -> Links | None:
+        """How people look at the record; None without one."""
+        place = self.summary.record
+        if place is None:
+            return None
+        models = list(dict.fromkeys(spec.model for spec in self.summary.trials))
+        return open_tracker(place.tracker, place.uri, workdir).links(
+            place, ["", *models] if len(models) > 1 else models
+        )
+
     def marks(self, key: str) -> str:
         """★ of a Pareto point, ≈ within noise of the best, = the quantised model of an earlier trial."""
         return "★" * (key in self.front) + "≈" * (key in self.alike) + "=" * (key in self.twins)
@@ -164,7 +174,7 @@ def trials_csv(sweep: Sweep, store: TrialStore | None = None) -> str:
 
 def trials_parquet(sweep: Sweep, store: TrialStore | None = None) -> bytes:
     """The table of :func:`trials_csv` as a Parquet file."""
-    import pyarrow as pa  # with MLflow, and as slow to import
+    import pyarrow as pa  # slow to import
     from pyarrow import parquet
 
     sink = io.BytesIO()

@@ -12,11 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.chips import DEFAULT_MARCH, March
-from engine.errors import ConfigError
+from engine.errors import ConfigError, hint
 from harness import paths
+from harness.extensions import TRACKERS
 from harness.strict_yaml import StrictModel, parse, read_mapping, unknown
 from harness.suites.grid import Grid, Values, as_list
 from harness.suites.settings import Settings
@@ -115,7 +116,7 @@ class Suite(StrictModel):
     """A sweep definition.
 
     Attributes:
-        name: of the suite; names the MLflow experiment and the baseline.
+        name: of the suite; names the record of its sweeps (of MLflow the experiment) and the baseline.
         version: raised whenever the meaning changes.
         description: one sentence.
         include: other suites, by file beside this one or by name, whose keys count where this one does not have them;
@@ -128,6 +129,8 @@ class Suite(StrictModel):
         trials: beside the grid.
         gates: when results count as good.
         budget: where one run stops.
+        tracker: where sweeps are recorded: ``mlflow``, ``jsonl``, or a registered one
+            (:data:`harness.extensions.TRACKERS`); None for MLflow, and for JSON lines where it is not installed.
         ship: which trials are built by the user's own toolchain (``PTQLAB_HB_MAPPER``) and compared; None for none.
     """
 
@@ -143,7 +146,17 @@ class Suite(StrictModel):
     trials: tuple[ExplicitTrial, ...] = ()
     gates: Gates = Gates()
     budget: Budget = Budget()
+    tracker: str | None = None
     ship: ShipPolicy | None = None
+
+    @field_validator("tracker")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        if name is not None and name not in TRACKERS.allowed():
+            raise ValueError(
+                f"unknown tracker{hint(name, TRACKERS.allowed())} Allowed: {', '.join(TRACKERS.allowed())}"
+            )
+        return name
 
     @model_validator(mode="after")
     def _has_trials(self) -> Self:

@@ -1,1 +1,1 @@
-"""The MLflow record of sweeps, and what keeps it complete while a server is away."""
+"""The record of sweeps by a tracker (MLflow, JSON lines), and what keeps it complete while a server is away."""

@@ -14,22 +14,31 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import Field
 
 from engine.visible import in_markdown
 from harness.cache import locked
 from harness.shipping.record import SHIP, files_to_keep
-from harness.strict_yaml import StrictModel, as_plain
+from harness.strict_yaml import as_plain
 from harness.suites.suite import Suite
 from harness.tracking.inputs import Inputs, describe_inputs
+from harness.tracking.tracker import (
+    BASELINE_FILE,
+    Closing,
+    Links,
+    Recorded,
+    RecordedShip,
+    RunStatus,
+    SweepStart,
+    Tracker,
+    View,
+)
 from harness.tracking.trial_run import metrics, params, run_name, swept, trials_digest
 from harness.tracking.views import TAG as VIEW_TAG
-from harness.tracking.views import view_key, view_tag
+from harness.tracking.views import compare_link, how_to_open, server_of, table_link, view_key, view_tag
 from harness.trials.files import TRIAL_PAGE
 from harness.trials.sums import SUMS_FILE
 from harness.trials.trial import PREDICTIONS_FILE, TrialResult, TrialSpec, TrialStore
@@ -70,61 +79,15 @@ PARENT = "lab.parent"
 _MOST_VIEWS = 100
 """Models that have a view of their own."""
 
+_ALIAS = "lab.alias."
+"""What names of an experiment's tags begin with that hold the runs of aliases."""
+
 _SAME = "lab.same_trials_as"
 """Tag of a sweep's run whose trials were all reused: the run that has them."""
 
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 """Makes MLflow's pages show an experiment as runs to compare, rather than as traces of a chat."""
-
-
-class RunStatus(StrEnum):
-    """How a run ended, in MLflow's words."""
-
-    FINISHED = "FINISHED"
-    FAILED = "FAILED"
-    KILLED = "KILLED"
-
-
-class RecordedShip(StrictModel):
-    """What the user's toolchain made of a trial.
-
-    Attributes:
-        text: whether what was measured is what was built, in words.
-        toolchain: version; empty without one.
-        fresh: whether it was asked in this sweep, so that no earlier run can have it.
-    """
-
-    text: str
-    toolchain: str = ""
-    fresh: bool = True
-
-
-class Closing(StrictModel):
-    """How a sweep ended.
-
-    Attributes:
-        status: of the sweep.
-        metrics: of the sweep: what is plotted over nights.
-        tags: of the sweep: what is to be read only.
-        verdicts: of the gate, by trial key; under ``""`` that of the sweep.
-        twins: by trial key, id of the trial that has the same quantised model.
-        ships: by trial key, what the user's toolchain built of it.
-        at: seconds since 1970.
-    """
-
-    status: RunStatus
-    metrics: Mapping[str, float] = Field(default_factory=dict)
-    tags: Mapping[str, str] = Field(default_factory=dict)
-    verdicts: Mapping[str, str] = Field(default_factory=dict)
-    twins: Mapping[str, str] = Field(default_factory=dict)
-    ships: Mapping[str, RecordedShip] = Field(default_factory=dict)
-    at: float = Field(default_factory=time.time)
-
-    @property
-    def has_built(self) -> bool:
-        """Whether the sweep has something that runs of earlier sweeps of the same trials have not."""
-        return any(ship.fresh for ship in self.ships.values())
 
 
 def default_tracking_uri(workdir: Path) -> str:
@@ -177,46 +140,49 @@ def _client(tracking_uri: str) -> MlflowClient:
         raise OSError(f"{tracking_uri}: {str(error).splitlines()[0]}") from error
 
 
-class SweepRecord:
-    """The record of one sweep.
+class MlflowTracker(Tracker):
+    """One sweep in an MLflow store; ``uri`` is any that MLflow knows."""
 
-    Args:
-        suite: what is swept.
-        sweep: id of the sweep, unique for ever.
-        workdir: where artifacts go if the store is a file or database of this machine.
-        store: finished trials; their files become artifacts.
-        tracking_uri: any that MLflow knows.
-        started: seconds since 1970.
-        specs: of all trials that there are to be.
-    """
+    title = "MLflow"
 
-    def __init__(
-        self,
-        suite: Suite,
-        sweep: str,
-        workdir: Path,
-        store: TrialStore,
-        tracking_uri: str,
-        started: float,
-        specs: Sequence[TrialSpec],
-    ) -> None:
-        self._suite, self._sweep, self._store = suite, sweep, store
-        self._client = connect(tracking_uri)
-        local = not tracking_uri.startswith(("http:", "https:", "databricks"))
-        self._swept = swept(suite)
-        self._experiment = self._open_experiment(workdir if local else None, specs)
-        runs = _find_runs(self._client, self._experiment, sweep)
+    _suite: Suite
+    _sweep: str
+    _store: TrialStore
+    _client: MlflowClient
+    _swept: tuple[str, ...]
+    _experiment: str
+    _children: dict[str, str]
+    _complete: set[str]
+    _inputs: dict[str, Inputs | None]
+    parent: str
+
+    @classmethod
+    def default_uri(cls, workdir: Path) -> str:
+        """See :func:`default_tracking_uri`."""
+        return default_tracking_uri(workdir)
+
+    @classmethod
+    def failures(cls) -> tuple[type[Exception], ...]:
+        """MLflow's own, and those of the system."""
+        from mlflow.exceptions import MlflowException
+
+        return (MlflowException, OSError)
+
+    def begin(self, start: SweepStart) -> tuple[str, str]:
+        """Open experiment and parent run; their ids."""
+        self._suite, self._sweep, self._store = start.suite, start.sweep, start.store
+        self._client = connect(self.uri)
+        local = not self.uri.startswith(("http:", "https:", "databricks"))
+        self._swept = swept(start.suite)
+        self._experiment = self._open_experiment(self.workdir if local else None, start.specs)
+        runs = _find_runs(self._client, self._experiment, start.sweep)
         by_key = {run.data.tags.get("lab.trial_key", ""): run.info.run_id for run in runs}
         parent = by_key.pop("", None)
-        self._children: dict[str, str] = by_key
+        self._children = by_key
         self._complete = {run.info.run_id for run in runs if _is_complete(run)}
-        self._inputs: dict[str, Inputs | None] = {}
-        self.parent: str = parent or self._open_parent(started, specs)
-
-    @property
-    def experiment(self) -> str:
-        """Id of the suite's experiment."""
-        return self._experiment
+        self._inputs = {}
+        self.parent = parent or self._open_parent(start.started, start.specs)
+        return self._experiment, self.parent
 
     def reused_whole(self, specs: Sequence[TrialSpec]) -> bool:
         """Refer to an earlier sweep that recorded the same trials, all of which were reused; whether there is one."""
@@ -248,8 +214,12 @@ class SweepRecord:
         self._client.set_terminated(run, status.value, _milliseconds(finished))
         self._client.set_tag(run, _COMPLETE, "true")
 
-    def close(self, closing: Closing, artifacts: Sequence[Path]) -> None:
-        """Finish the sweep's run; ``artifacts`` are files of the sweep."""
+    def artefact(self, path: Path) -> None:
+        """A file of the sweep's run."""
+        self._client.log_artifact(self.parent, str(path))
+
+    def end(self, closing: Closing) -> None:
+        """Finish the sweep's run."""
         self._remove_doubles()
         for key, verdict in closing.verdicts.items():
             run = self._children.get(key) if key else self.parent
@@ -261,13 +231,53 @@ class SweepRecord:
         for key, ship in closing.ships.items():
             if key in self._children:
                 self._log_ship(self._children[key], self._store.folder(key), ship)
-        for artifact in artifacts:
-            self._client.log_artifact(self.parent, str(artifact))
         for name, value in closing.tags.items():
             self._client.set_tag(self.parent, name, value[:_TAG_LENGTH])
         self._log(self.parent, closing.metrics, closing.at)
         self._client.set_terminated(self.parent, closing.status.value, _milliseconds(closing.at))
         self._client.set_tag(self.parent, _COMPLETE, "true")
+
+    def close_killed(self, suite: str, sweep: str) -> None:
+        """Mark the runs that a killed sweep left incomplete.
+
+        The time of the kill is unknown, so they end with the last complete trial.
+        """
+        client = connect(self.uri)
+        experiment = client.get_experiment_by_name(suite)
+        if experiment is None:
+            return
+        runs = _find_runs(client, experiment.experiment_id, sweep)
+        last = max((run.info.end_time or run.info.start_time for run in runs), default=0)
+        for run in runs:
+            if not _is_complete(run):
+                client.set_tag(run.info.run_id, "lab.verdict", "KILLED")
+                client.set_terminated(run.info.run_id, RunStatus.KILLED.value, last)
+
+    def links(self, place: Recorded, models: Sequence[str]) -> Links:
+        """How to serve the store, and the views of each model that MLflow's pages then have."""
+        views = [
+            View(
+                model or "all models",
+                (
+                    ("compare", compare_link(place.uri, place.group, model)),
+                    ("table", table_link(place.uri, place.group, model)),
+                ),
+            )
+            for model in (models if place.group else ())
+        ]
+        return Links(self.title, how_to_open(place.uri), server_of(place.uri), views)
+
+    def set_alias(self, run: str, alias: str) -> None:
+        """Experiment tag ``lab.alias.ALIAS``, whose value is a run id."""
+        client = connect(self.uri)
+        client.set_experiment_tag(client.get_run(run).info.experiment_id, f"{_ALIAS}{alias}", run)
+
+    def baseline(self, suite: str, alias: str, folder: Path) -> Path | None:
+        """From the run that the experiment's tag names."""
+        client = connect(self.uri)
+        experiment = client.get_experiment_by_name(suite)
+        run = experiment.tags.get(f"{_ALIAS}{alias}") if experiment is not None else None
+        return None if run is None else Path(client.download_artifacts(run, BASELINE_FILE, str(folder)))
 
     def _remove_doubles(self) -> None:
         """Delete runs that exist twice: the server created one, its answer was lost, and MLflow asked again."""
@@ -405,23 +415,6 @@ class SweepRecord:
             "lab.git_dirty": str(clean != commit).lower(),
             "mlflow.source.git.commit": clean,
         }
-
-
-def close_killed(tracking_uri: str, suite: str, sweep: str) -> None:
-    """Mark the runs that a killed sweep left incomplete.
-
-    The time of the kill is unknown, so they end with the last complete trial.
-    """
-    client = connect(tracking_uri)
-    experiment = client.get_experiment_by_name(suite)
-    if experiment is None:
-        return
-    runs = _find_runs(client, experiment.experiment_id, sweep)
-    last = max((run.info.end_time or run.info.start_time for run in runs), default=0)
-    for run in runs:
-        if not _is_complete(run):
-            client.set_tag(run.info.run_id, "lab.verdict", "KILLED")
-            client.set_terminated(run.info.run_id, RunStatus.KILLED.value, last)
 
 
 def _find_runs(client: MlflowClient, experiment: str, sweep: str) -> list[Any]:

@@ -1,9 +1,9 @@
-"""The MLflow record of a sweep while it runs, and again later where the store was away.
+"""The record of a sweep while it runs, and again later where the store was away.
 
-Params hold what varies, ``lab.*`` tags identity, metrics the figures (:mod:`harness.tracking.trial_run`). Only the
-coordinator writes, from one thread of its own, so that neither MLflow's start nor a slow server holds up the trials.
-If MLflow refuses or cannot be reached, the sweep goes on without it, and ``ptqlab sync`` later replays what is kept
-under ``unsynced`` in the working directory.
+Params hold what varies, metrics the figures (:mod:`harness.tracking.trial_run`). Only the coordinator writes, from one
+thread of its own, so that neither the start of a tracker nor a slow server holds up the trials. If the store refuses
+or cannot be reached, the sweep goes on without it, and ``ptqlab sync`` later replays what is kept under ``unsynced`` in
+the working directory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.suites.suite import Suite
-from harness.tracking.mlflow_store import Closing, SweepRecord, default_tracking_uri
+from harness.tracking.tracker import Closing, Recorded, SweepStart
+from harness.tracking.trackers import chosen, open_tracker
 from harness.tracking.unfinished import Mark, OpenRecord, close_unfinished, mark_open
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
@@ -45,77 +46,77 @@ _LONGEST = 120
 
 
 class Recorder:
-    """Writes one sweep to MLflow while it runs.
+    """Writes one sweep to the suite's tracker while it runs.
 
     Args:
         suite: what is swept.
         sweep: id of the sweep.
-        workdir: where artifacts go if the store is a file or database of this machine.
-        store: finished trials; their files become artifacts.
-        tracking_uri: any that MLflow knows; None for :func:`default_tracking_uri`.
+        workdir: where files go if the store is one of this machine.
+        store: finished trials; their files belong to the record.
+        tracking_uri: of the tracker's store; None for that of the working directory.
+
+    Raises:
+        ConfigError: there is no such tracker, or a package lacks that it needs.
     """
 
     def __init__(
         self, suite: Suite, sweep: str, workdir: Path, store: TrialStore, tracking_uri: str | None = None
     ) -> None:
-        self.tracking_uri = tracking_uri or default_tracking_uri(workdir)
+        self._name = chosen(suite.tracker)
+        self._tracker = open_tracker(self._name, tracking_uri, workdir)
         self._suite, self._sweep, self._workdir, self._store = suite, sweep, workdir, store
-        self._writer = ThreadPoolExecutor(1, "mlflow")
+        self._writer = ThreadPoolExecutor(1, "recorder")
         self._writes: list[Future[None]] = []
-        self._opened: SweepRecord | None = None
+        self._place = Recorded(tracker=self._name, uri=self._tracker.uri)
         self._mark: Mark | None = None
         self._specs: tuple[TrialSpec, ...] = ()
         self._reused: list[TrialResult] = []
         self._finished = self._written = 0
 
     @property
-    def parent(self) -> str:
-        """Id of the sweep's run, once it is open; empty if there is none."""
+    def place(self) -> Recorded:
+        """Where the sweep is recorded; without group and run where the store could not be reached."""
         wait(self._writes[:1])
-        return self._opened.parent if self._opened else ""
-
-    @property
-    def experiment(self) -> str:
-        """Id of the suite's experiment, likewise."""
-        wait(self._writes[:1])
-        return self._opened.experiment if self._opened else ""
+        return self._place
 
     def planned(self, specs: Sequence[TrialSpec]) -> None:
-        """Open experiment and parent run, and close those of sweeps that were killed."""
-        record = OpenRecord(sweep=self._sweep, suite=self._suite.name, tracking_uri=self.tracking_uri)
+        """Open the record, and close those of sweeps that were killed."""
+        record = OpenRecord(
+            sweep=self._sweep, suite=self._suite.name, tracker=self._name, tracking_uri=self._tracker.uri
+        )
         self._mark = mark_open(record, self._workdir)
         self._specs = tuple(specs)
         self._later(self._open, time.time())
-        self._later(close_unfinished, self._workdir, self.tracking_uri)
+        self._later(close_unfinished, self._workdir, self._tracker.uri)
 
     def prepared(self, preparation: Preparation, prepared: Prepared) -> None:
-        """Times of shared stages are in the sweep's summary, which is a file of its run."""
+        """Times of shared stages are in the sweep's summary, which is a file of its record."""
 
     def at_work(self, trials: Sequence[AtWork]) -> None:
         """Results alone are recorded."""
 
     def finished(self, result: TrialResult, *, reused: bool) -> None:
-        """One child run; reused trials wait until one is not: where all are, an earlier sweep may have the runs."""
+        """One trial; reused ones wait until one is not: where all are, an earlier sweep may have them."""
         if reused and len(self._reused) == self._finished:
             self._reused.append(result)
         else:
             self._write_reused()
-            self._later(lambda: self._record.trial(result, reused=reused))
+            self._later(lambda: self._tracker.trial(result, reused=reused))
         self._finished += 1
 
     def _write_reused(self) -> None:
         for result in self._reused[self._written :]:
-            self._later(lambda result=result: self._record.trial(result, reused=True))
+            self._later(lambda result=result: self._tracker.trial(result, reused=True))
         self._written = len(self._reused)
 
     def _write_all_reused(self, closing: Closing) -> None:
         """In the recorder's thread: every trial was reused."""
-        if closing.has_built or not self._record.reused_whole(self._specs):
+        if closing.has_built or not self._tracker.reused_whole(self._specs):
             for result in self._reused:
-                self._record.trial(result, reused=True)
+                self._tracker.trial(result, reused=True)
 
     def close(self, closing: Closing, artifacts: Sequence[Path] = ()) -> str | None:
-        """Finish the sweep's run, once everything before is written.
+        """Finish the sweep's record, once everything before is written.
 
         Returns:
             What went wrong with the record; None if it is complete.
@@ -124,12 +125,14 @@ class Recorder:
             self._later(self._write_all_reused, closing)
         else:
             self._write_reused()
-        self._later(lambda: self._record.close(closing, artifacts))
+        for artefact in artifacts:
+            self._later(self._tracker.artefact, artefact)
+        self._later(self._tracker.end, closing)
         self._writer.shutdown(wait=True)
         error = next((error for write in self._writes if (error := write.exception())), None)
         if self._mark is not None:
             self._mark.release(complete=error is None)
-        return None if error is None else f"{self.tracking_uri}: {cause_of(error)}"
+        return None if error is None else f"{self._tracker.uri}: {cause_of(error)}"
 
     def _later(self, write: Callable[..., object], *arguments: Any) -> None:
         """Write in the recorder's thread, after all earlier writes; skip it once one of them has failed."""
@@ -141,12 +144,6 @@ class Recorder:
         self._writes.append(self._writer.submit(guarded))
 
     def _open(self, started: float) -> None:
-        self._opened = SweepRecord(
-            self._suite, self._sweep, self._workdir, self._store, self.tracking_uri, started, self._specs
-        )
-
-    @property
-    def _record(self) -> SweepRecord:
-        if self._opened is None:
-            raise RuntimeError("the recorder must be opened before it writes")
-        return self._opened
+        start = SweepStart(self._suite, self._sweep, self._store, started, self._specs)
+        group, run = self._tracker.begin(start)
+        self._place = self._place.model_copy(update={"group": group, "run": run})

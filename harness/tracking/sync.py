@@ -1,4 +1,4 @@
-"""Sweeps that are not in MLflow yet, kept until they are: ``<workdir>/unsynced/<sweep>/``."""
+"""Sweeps that are not recorded yet, kept until they are: ``<workdir>/unsynced/<sweep>/``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from engine.errors import ConfigError
 from harness.cache import load_json, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
-from harness.tracking.mlflow_store import Closing, SweepRecord
+from harness.tracking.tracker import Closing, SweepStart, Tracker
+from harness.tracking.trackers import MLFLOW, chosen, open_tracker
 from harness.trials.trial import TrialSpec, TrialStore
 
 FOLDER = "unsynced"
@@ -36,7 +37,8 @@ class PendingRecord(StrictModel):
         reused: keys of those that an earlier sweep had left.
         shared: times of shared stages.
         started_at: local time, ISO 8601.
-        tracking_uri: where it belongs.
+        tracker: name of the tracker that it belongs to.
+        tracking_uri: of its store.
         closing: its end.
     """
 
@@ -46,6 +48,7 @@ class PendingRecord(StrictModel):
     reused: frozenset[str]
     shared: tuple[SharedSeconds, ...]
     started_at: str
+    tracker: str = MLFLOW
     tracking_uri: str
     closing: Closing
 
@@ -79,32 +82,35 @@ def replay(folder: Path, workdir: Path, tracking_uri: str | None = None) -> Pend
     Raises:
         ConfigError: the folder cannot be read, or the store refuses or is away; the folder is kept.
     """
-    from mlflow.exceptions import MlflowException
-
     path = folder / RECORD_FILE
     try:
         record = load_json(PendingRecord, path)
         started = datetime.fromisoformat(record.started_at).timestamp()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from error
-    uri = tracking_uri or record.tracking_uri
+    tracker = open_tracker(chosen(record.tracker), tracking_uri or record.tracking_uri, workdir)
     artifacts = [file for file in sorted(folder.iterdir()) if file.name != RECORD_FILE]
     try:
-        _write(record, started, artifacts, workdir, uri)
-    except (MlflowException, OSError) as error:
-        raise ConfigError(f"{uri}: {' '.join(str(error).split())[:400]}; the record stays in {folder}") from error
+        _write(record, started, artifacts, TrialStore(workdir / "trials"), tracker)
+    except tracker.failures() as error:
+        raise ConfigError(
+            f"{tracker.uri}: {' '.join(str(error).split())[:400]}; the record stays in {folder}"
+        ) from error
     shutil.rmtree(folder)
     return record
 
 
-def _write(record: PendingRecord, started: float, artifacts: Sequence[Path], workdir: Path, uri: str) -> None:
+def _write(
+    record: PendingRecord, started: float, artifacts: Sequence[Path], store: TrialStore, tracker: Tracker
+) -> None:
     """Write ``record``; ``started``: seconds since 1970."""
-    store = TrialStore(workdir / "trials")
-    written = SweepRecord(record.suite, record.sweep, workdir, store, uri, started, record.trials)
+    tracker.begin(SweepStart(record.suite, record.sweep, store, started, record.trials))
     whole = len(record.reused) == len(record.trials) and not record.closing.has_built
-    known = whole and written.reused_whole(record.trials)
+    known = whole and tracker.reused_whole(record.trials)
     for spec in () if known else record.trials:
         result = store.get(spec)
         if result is not None:
-            written.trial(result, reused=spec.key in record.reused)
-    written.close(record.closing, artifacts)
+            tracker.trial(result, reused=spec.key in record.reused)
+    for artefact in artifacts:
+        tracker.artefact(artefact)
+    tracker.end(record.closing)

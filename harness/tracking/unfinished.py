@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from engine.errors import ConfigError
 from engine.sealed import unsealed
 from harness.cache import save_json, take_lock
 from harness.strict_yaml import StrictModel
-from harness.tracking.mlflow_store import close_killed
 from harness.tracking.sync import record_folder
+from harness.tracking.trackers import MLFLOW, chosen, open_tracker
 
 FOLDER = "unfinished"
 
@@ -28,11 +29,13 @@ class OpenRecord(StrictModel):
     Attributes:
         sweep: id.
         suite: name.
-        tracking_uri: of MLflow.
+        tracker: its tracker.
+        tracking_uri: of the tracker's store.
     """
 
     sweep: str
     suite: str
+    tracker: str = MLFLOW
     tracking_uri: str
 
 
@@ -73,7 +76,7 @@ def close_unfinished(workdir: Path, tracking_uri: str | None = None) -> list[Ope
     A sweep that ended while the store was away is left to :func:`harness.tracking.sync.replay`.
 
     Raises:
-        mlflow.exceptions.MlflowException, OSError: the store is away or refuses; the file stays.
+        ConfigError: the store is away or refuses, or its tracker is not here; the file stays.
     """
     closed = []
     for path in sorted((workdir / FOLDER).glob("*.json")):
@@ -81,10 +84,19 @@ def close_unfinished(workdir: Path, tracking_uri: str | None = None) -> list[Ope
             if record is None or record_folder(workdir, record.sweep).exists():
                 continue
             if tracking_uri in (None, record.tracking_uri):
-                close_killed(record.tracking_uri, record.suite, record.sweep)
+                _close(record, workdir)
                 path.unlink(missing_ok=True)
                 closed.append(record)
     return closed
+
+
+def _close(record: OpenRecord, workdir: Path) -> None:
+    tracker = open_tracker(chosen(record.tracker), record.tracking_uri, workdir)
+    try:
+        tracker.close_killed(record.suite, record.sweep)
+    except tracker.failures() as error:
+        reason = " ".join(str(error).split())[:400]
+        raise ConfigError(f"killed sweeps stay open in {tracker.title}: {reason}") from error
 
 
 @contextmanager

@@ -140,6 +140,7 @@ def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
         with server(tmp_path / "server", port, database.uri) as uri:
             first = sweep(tmp_path / "work", uri)
             assert first.record_problem is None
+            assert first.summary.record is not None
             directly = snapshot(uri)
             check_record(directly)
         again = sweep(tmp_path / "work", uri)  # the server is away now
@@ -153,7 +154,7 @@ def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
             runs = client.search_runs([client.get_experiment_by_name("served").experiment_id])
             assert len(runs) == 1 + len(SPECS) + 1, "a sweep that reused everything has no trials of its own"
             (synced,) = (run for run in runs if run.data.tags["lab.sweep"] == again.summary.id)
-            assert synced.data.tags["lab.same_trials_as"] == first.summary.run
+            assert synced.data.tags["lab.same_trials_as"] == first.summary.record.run
             assert synced.data.tags["lab.reused"] == str(len(SPECS))
             assert all(run.data.tags["lab.complete"] == "true" for run in runs)
 
@@ -161,8 +162,9 @@ def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
 def check_a_record_cut_off_half_way(first: Sweep, uri: str, folder: Path) -> None:
     """The same sweep once more, whose connection broke after its first trial, is completed and not doubled."""
     from harness.tracking import mlflow_store
-    from harness.tracking.mlflow_store import Closing, RunStatus, SweepRecord
+    from harness.tracking.mlflow_store import MlflowTracker
     from harness.tracking.sync import PendingRecord, keep
+    from harness.tracking.tracker import Closing, RunStatus, SweepStart
 
     store = Bench(folder / "work").store
     record = PendingRecord(
@@ -175,7 +177,8 @@ def check_a_record_cut_off_half_way(first: Sweep, uri: str, folder: Path) -> Non
         tracking_uri=uri,
         closing=Closing(status=RunStatus.FINISHED),
     )
-    begun = SweepRecord(record.suite, "broken", folder / "work", store, uri, time.time(), SPECS)
+    begun = MlflowTracker(uri, folder / "work")
+    begun.begin(SweepStart(record.suite, "broken", store, time.time(), SPECS))
     begun.trial(first.results[0], reused=False)
     for _ in range(2):
         replay(keep(record, [], folder / "work"), folder / "work")

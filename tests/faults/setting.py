@@ -64,10 +64,10 @@ SUITE = {
 }
 TRIALS = 2
 
-_TIMES = frozenset({"seconds", "finished_at", "peak_memory_mb", "started_at", "sweep", "id", "run", "experiment"})
+_TIMES = frozenset({"seconds", "finished_at", "peak_memory_mb", "started_at", "sweep", "id", "run", "group"})
 """Keys of JSON files whose values differ from run to run."""
 _OF_THE_FOLDER = frozenset(
-    {"reused", "shared", "tracking_uri", "baseline", "baseline_digest", "sha256", "commit", "asked"}
+    {"reused", "shared", "uri", "tracking_uri", "baseline", "baseline_digest", "sha256", "commit", "asked"}
 )
 """Keys whose values tell what was there before, or by which command a sweep was asked for."""
 _FREE = frozenset({"report.html", "trial.html", "summary.md", "trials.parquet", "mlflow.db", "running.json", SUMS_FILE})

@@ -31,6 +31,7 @@ NAMES = {
     "decoder": ("corners_first", "CornersFirst"),
     "page column": ("loss_per_ms", "LossPerMillisecond"),
     "engine": ("weights_only", "WeightsOnly"),
+    "tracker": ("log_file", "LogFile"),
 }
 ABOUT = {"version": 1, "description": "made by a test", "licence": "none"}
 DATASET = {
@@ -137,7 +138,7 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
         return {row["settings"]: row for row in csv.DictReader(table)}
 
 
-RUN = "run mine.yaml --no-mlflow --workdir work --executor serial"
+RUN = "run mine.yaml --tracker log_file --workdir work --executor serial"
 
 
 def test_a_file_with_all_of_them_runs_in_a_sweep(lab: Path) -> None:
@@ -158,6 +159,10 @@ def test_a_file_with_all_of_them_runs_in_a_sweep(lab: Path) -> None:
     config = (lab / "work/trials" / found["two_thirds-no_biases"]["key"] / "config.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(config)["calibration_parameters"]["corrections"] == "no_biases"
     assert yaml.safe_load(config)["calibration_parameters"]["calibration_type"] == "two_thirds"
+    lines = (lab / "work/sweeps.log").read_text(encoding="utf-8").splitlines()
+    assert lines[0].endswith(f": {len(LABELS)} trials")
+    assert len([line for line in lines if line.startswith("trial tiny/bayes-e/")]) == len(LABELS)
+    assert lines[-1] == "end: NO GATE"
     before = keys(lab)
     session(lab, RUN, **plugin)
     assert summary(lab)["reused"] == len(LABELS)

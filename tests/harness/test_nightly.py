@@ -90,7 +90,7 @@ def test_a_sweep_without_record_is_not_promoted(tmp_path: Path, monkeypatch: pyt
     def away(*_: Any) -> None:
         raise OSError("no server")
 
-    monkeypatch.setattr("harness.tracking.record.SweepRecord", away)
+    monkeypatch.setattr("harness.tracking.mlflow_store.MlflowTracker.begin", away)
     sweep = night(tmp_path, 450)
     assert sweep.record_problem is not None
     assert exit_code(sweep) == 14
@@ -107,8 +107,8 @@ def test_a_night_without_the_store_is_gated_by_the_promoted_sweep(
 
     assert promote_if_good(night(tmp_path, 450), tmp_path, anchor=True)
     (sweep_folder(tmp_path, "mine") / BASELINE_FILE).unlink()
-    monkeypatch.setattr("harness.tracking.aliases.connect", away)
-    monkeypatch.setattr("harness.tracking.record.SweepRecord", away)
+    monkeypatch.setattr("harness.tracking.mlflow_store.connect", away)
+    monkeypatch.setattr("harness.tracking.mlflow_store.MlflowTracker.begin", away)
     equal, worse = night(tmp_path, 450), night(tmp_path, 400)
     assert (equal.verdict, exit_code(equal)) == (Verdict.PASS, 14)
     assert (worse.verdict, exit_code(worse)) == (Verdict.REGRESSION, 12)

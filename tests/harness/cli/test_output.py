@@ -16,6 +16,7 @@ from harness.gates.explanation import Explanation
 from harness.gates.judgement import References
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
+from harness.tracking.tracker import Recorded
 from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes, finished
 
@@ -88,7 +89,7 @@ def test_what_changed_since_the_baseline_is_said_unless_all_passes(
 
 
 def test_what_was_computed_anew_and_where_mlflow_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show_sweep(swept(tmp_path, rechecked=1, tracking_uri="sqlite:///x.db"), tmp_path)
+    show_sweep(swept(tmp_path, rechecked=1, record=Recorded(tracker="mlflow", uri="sqlite:///x.db")), tmp_path)
     out = capsys.readouterr().out
     assert "1 reused (1 recomputed), " in out
     assert "MLflow  mlflow ui --backend-store-uri sqlite:///x.db" in out
@@ -97,7 +98,7 @@ def test_what_was_computed_anew_and_where_mlflow_is(tmp_path: Path, capsys: pyte
 def test_a_record_that_is_not_complete_says_how_to_complete_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_sweep(swept(tmp_path, "away [/x]", tracking_uri="http://away"), tmp_path)
+    show_sweep(swept(tmp_path, "away [/x]", record=Recorded(tracker="mlflow", uri="http://away")), tmp_path)
     out = capsys.readouterr().out
     assert "MLflow record incomplete: away [/x]. When the store works again, run: ptqlab sync" in out
     assert "mlflow ui" not in out

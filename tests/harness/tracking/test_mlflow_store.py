@@ -18,16 +18,9 @@ from harness.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.suites.suite import Suite
 from harness.tracking import aliases, mlflow_store
-from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError, fetch_baseline, set_alias
-from harness.tracking.mlflow_store import (
-    PARENT,
-    Closing,
-    RunStatus,
-    SweepRecord,
-    close_killed,
-    connect,
-    default_tracking_uri,
-)
+from harness.tracking.aliases import ANCHOR, LAST_GOOD, NoAliasError
+from harness.tracking.mlflow_store import PARENT, MlflowTracker, connect, default_tracking_uri
+from harness.tracking.tracker import Closing, Recorded, RunStatus, SweepStart
 from harness.tracking.trial_run import params
 from harness.trials.trial import Failure, Outcome, Symptom, TrialStore
 from tests.harness import fakes
@@ -107,15 +100,25 @@ class Client:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     found = Client()
-    for module in (mlflow_store, aliases):
-        monkeypatch.setattr(module, "connect", lambda uri: found)
+    monkeypatch.setattr(mlflow_store, "connect", lambda uri: found)
     monkeypatch.setattr(mlflow_store, "engine_version", lambda: "0.1+abc")
     monkeypatch.setattr(mlflow_store, "git_commit", lambda: "0123456789ab-dirty")
     return found
 
 
-def record(folder: Path, uri: str = "http://server", started: float = 100.0) -> SweepRecord:
-    return SweepRecord(SUITE, "sweep", folder, TrialStore(folder / "trials"), uri, started, [fakes.spec()])
+def record(folder: Path, uri: str = "http://server", started: float = 100.0) -> MlflowTracker:
+    tracker = MlflowTracker(uri, folder)
+    place = tracker.begin(SweepStart(SUITE, "sweep", TrialStore(folder / "trials"), started, [fakes.spec()]))
+    assert place == ("7", tracker.parent)
+    return tracker
+
+
+def fetch_baseline(uri: str, suite: str, alias: str, folder: Path) -> Path:
+    return aliases.fetch_baseline(MlflowTracker(uri, folder), suite, alias, folder)
+
+
+def set_alias(uri: str, run: str, alias: str) -> None:
+    MlflowTracker(uri, Path()).set_alias(run, alias)
 
 
 def test_a_sweep_is_written_once_however_often(client: Client, tmp_path: Path) -> None:
@@ -127,14 +130,13 @@ def test_a_sweep_is_written_once_however_often(client: Client, tmp_path: Path) -
         written = record(tmp_path)
         for result in (good, bad):
             written.trial(result, reused=False)
-        written.close(
+        written.end(
             Closing(
                 status=RunStatus.FAILED,
                 verdicts={"": "ERROR", good.spec.key: "PASS", "x": "?"},
                 twins={bad.spec.key: good.spec.id, "x": "?"},
                 at=9.0,
-            ),
-            [],
+            )
         )
     assert len(client.runs) == 3
     parent, first, second = client.runs.values()
@@ -187,11 +189,11 @@ def test_tags_say_what_computed_it_and_are_cut_to_what_every_store_takes(client:
 
 
 def test_runs_of_a_killed_sweep_end_with_its_last_trial(client: Client, tmp_path: Path) -> None:
-    close_killed("uri", "mine", "sweep")  # nothing is there yet
+    MlflowTracker("uri", tmp_path).close_killed("mine", "sweep")  # nothing is there yet
     written = record(tmp_path)
     written.trial(fakes.result(fakes.spec()), reused=False)
     parent, child = client.runs.values()
-    close_killed("uri", "mine", "sweep")
+    written.close_killed("mine", "sweep")
     assert (parent.info.status, parent.info.end_time) == ("KILLED", child.info.end_time)
     assert child.info.status == "FINISHED"
 
@@ -273,3 +275,14 @@ def test_two_processes_that_connect_to_a_new_store_at_once(tmp_path: Path) -> No
     both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
+
+
+def test_links_lead_to_the_views_of_the_experiment(tmp_path: Path) -> None:
+    tracker = MlflowTracker("sqlite:///x", tmp_path)
+    found = tracker.links(Recorded(tracker="mlflow", uri="sqlite:///x", group="7", run="r"), ["", "net"])
+    assert (found.title, found.how, found.is_address) == ("MLflow", "mlflow ui --backend-store-uri sqlite:///x", False)
+    assert found.server == "http://127.0.0.1:5000"
+    assert [view.name for view in found.views] == ["all models", "net"]
+    assert [word for word, _ in found.views[0].links] == ["compare", "table"]
+    assert all("/#/experiments/7/" in address for view in found.views for _, address in view.links)
+    assert not tracker.links(Recorded(tracker="mlflow", uri="http://x"), ["net"]).views, "it was never opened"

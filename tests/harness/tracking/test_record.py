@@ -14,8 +14,9 @@ import pytest
 
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.tracking.mlflow_store import Closing, RunStatus, default_tracking_uri
+from harness.tracking.mlflow_store import default_tracking_uri
 from harness.tracking.record import Recorder
+from harness.tracking.tracker import Closing, RunStatus
 from harness.tracking.views import view_key
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import Outcome, TrialStore
@@ -67,19 +68,19 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Recorder, P
 def children(recorded: tuple[Any, Recorder, Path]) -> dict[str, Any]:
     client, recorder, _ = recorded
     experiment = client.get_experiment_by_name("mine")
-    runs = client.search_runs([experiment.experiment_id], f"tags.`lab.parent` = '{recorder.parent}'")
+    runs = client.search_runs([experiment.experiment_id], f"tags.`lab.parent` = '{recorder.place.run}'")
     return {run.data.tags["lab.trial"]: run for run in runs}
 
 
 def test_the_sweep_is_the_parent_run(recorded: tuple[Any, Recorder, Path]) -> None:
     client, recorder, _ = recorded
-    parent = client.get_run(recorder.parent)
+    parent = client.get_run(recorder.place.run)
     assert parent.info.status == "FAILED"
     assert parent.data.metrics == {"sweep.accuracy.best": 0.9}
     tags = parent.data.tags
     assert {tags[f"lab.{name}"] for name in ("suite", "suite_version", "verdict", "trials")} == {"mine", "2", "ERROR"}
     assert tags["mlflow.note.content"] == "A suite."
-    assert sorted(item.path for item in client.list_artifacts(recorder.parent)) == ["report.html", "suite.yaml"]
+    assert sorted(item.path for item in client.list_artifacts(recorder.place.run)) == ["report.html", "suite.yaml"]
 
 
 def test_a_trial_is_a_child_run_with_all_its_figures(recorded: tuple[Any, Recorder, Path]) -> None:
@@ -151,7 +152,7 @@ def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
         "    if 'index_params_run_uuid' in statement: os.kill(os.getpid(), signal.SIGKILL)\n"
         "workdir = Path(sys.argv[1])\n"
         "recorder = Recorder(SUITE, 'cut', workdir, TrialStore(workdir / 'trials'))\n"
-        "recorder.planned([]); recorder.parent\n"
+        "recorder.planned([]); recorder.place.run\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[3], check=False)
     assert killed.returncode == -9
@@ -182,13 +183,13 @@ def test_a_sweep_that_reused_everything_writes_no_trials_again(tmp_path: Path) -
     client = MlflowClient(default_tracking_uri(tmp_path))
     experiment = client.get_experiment_by_name("mine").experiment_id
     count = {
-        recorder.parent: len(client.search_runs([experiment], f"tags.`lab.parent` = '{recorder.parent}'"))
+        recorder.place.run: len(client.search_runs([experiment], f"tags.`lab.parent` = '{recorder.place.run}'"))
         for recorder in (first, again, third, part)
     }
     assert list(count.values()) == [2, 0, 0, 2]
     for recorder in (again, third):
-        tags = client.get_run(recorder.parent).data.tags
-        assert tags["lab.same_trials_as"] == first.parent
+        tags = client.get_run(recorder.place.run).data.tags
+        assert tags["lab.same_trials_as"] == first.place.run
         assert "All 2 trials were reused" in tags["mlflow.note.content"]
 
 
@@ -225,7 +226,7 @@ def test_the_experiment_holds_a_view_of_every_model(recorded: tuple[Any, Recorde
     assert parallel["selectedMetrics"] == ["accuracy", "cosine", "delta", "latency_ms"]
     experiment = client.get_experiment_by_name("mine").experiment_id
     assert len(client.search_runs([experiment], state["searchFilter"])) == 2
-    assert recorder.experiment == experiment
+    assert recorder.place.group == experiment
 
 
 def test_a_run_whose_answer_got_lost_is_not_there_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from harness.cache import load_json
 from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.tracking import sync
-from harness.tracking.mlflow_store import Closing, RunStatus
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep, pending, record_folder, replay
+from harness.tracking.tracker import Closing, RunStatus, SweepStart
 from harness.trials.trial import Outcome, TrialStore
 from tests.harness import fakes
 
@@ -41,22 +41,28 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is written to the store; a URI of ``away`` has none."""
     found: list[Any] = []
 
-    class Record:
-        def __init__(self, suite: Suite, sweep: str, workdir: Path, store: Any, uri: str, *rest: Any) -> None:
-            if uri == "away":
-                raise OSError("no\n route")
-            found.append((suite.name, sweep, uri, *rest))
+    class Tracker:
+        def __init__(self, name: str, uri: str, workdir: Path) -> None:
+            self.name, self.uri = name, uri
 
-        def shared(self, *arguments: Any) -> None:
-            found.append(arguments)
+        def failures(self) -> tuple[type[Exception], ...]:
+            return (OSError,)
+
+        def begin(self, start: SweepStart) -> None:
+            if self.uri == "away":
+                raise OSError("no\n route")
+            found.append((start.suite.name, start.sweep, self.name, self.uri, start.started, start.specs))
 
         def trial(self, result: Any, *, reused: bool) -> None:
             found.append((result.spec.id, reused))
 
-        def close(self, closing: Closing, artifacts: list[Path]) -> None:
-            found.append((closing.status.value, [file.name for file in artifacts]))
+        def artefact(self, path: Path) -> None:
+            found.append(path.name)
 
-    monkeypatch.setattr(sync, "SweepRecord", Record)
+        def end(self, closing: Closing) -> None:
+            found.append(closing.status.value)
+
+    monkeypatch.setattr(sync, "open_tracker", Tracker)
     return found
 
 
@@ -85,16 +91,17 @@ def test_a_replay_writes_what_has_results_and_forgets_the_record(tmp_path: Path,
     folder = keep(record(), [tmp_path / "trials.csv"], tmp_path)
     assert replay(folder, tmp_path) == record()
     assert written == [
-        ("mine", "id", "meant", 100.0, (GOOD, LOST)),
+        ("mine", "id", "mlflow", "meant", 100.0, (GOOD, LOST)),
         (GOOD.id, True),
-        ("FAILED", ["trials.csv"]),
+        "trials.csv",
+        "FAILED",
     ]
     assert not folder.exists()
 
 
 def test_another_store_may_be_named(tmp_path: Path, written: list[Any]) -> None:
     replay(keep(record(tracking_uri="away"), [], tmp_path), tmp_path, "elsewhere")
-    assert written[0][2] == "elsewhere"
+    assert written[0][3] == "elsewhere"
 
 
 def test_a_store_that_is_away_keeps_the_record(tmp_path: Path, written: list[Any]) -> None:

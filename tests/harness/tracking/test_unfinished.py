@@ -14,8 +14,9 @@ from engine.errors import OutputError
 from harness.cli.main import app
 from harness.execution.coordinator import Plan, serial
 from harness.sweep import run_suite
-from harness.tracking.mlflow_store import Closing, RunStatus, default_tracking_uri
+from harness.tracking.mlflow_store import default_tracking_uri
 from harness.tracking.record import Recorder
+from harness.tracking.tracker import Closing, RunStatus
 from harness.tracking.unfinished import FOLDER, OpenRecord, close_unfinished, mark_open
 from tests.harness import fakes
 from tests.harness.tracking.test_record import SUITE
@@ -32,7 +33,7 @@ workdir = Path(sys.argv[1])
 recorder = Recorder(SUITE, "killed", workdir, TrialStore(workdir / "trials"))
 recorder.planned([fakes.spec(), fakes.spec(settings=fakes.KL)])
 recorder.finished(fakes.result(fakes.spec()), reused=False)
-recorder._later(lambda: recorder._record._start({"lab.sweep": "killed", "lab.trial": "half"}, 1.0))
+recorder._later(lambda: recorder._tracker._start({"lab.sweep": "killed", "lab.trial": "half"}, 1.0))
 recorder._later(os.kill, os.getpid(), signal.SIGKILL)
 """
 
