@@ -38,7 +38,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class Registration(Generic[T]):
     """One thing that a user registered.
 
     Attributes:
@@ -71,7 +71,7 @@ class Registry(Generic[T]):
         self.kind, self.group = kind, group
         self._base, self._taken, self._functions = base, taken, functions
         self._own: dict[str, Any] = {}
-        self._checked: dict[str, Entry[T]] = {}
+        self._checked: dict[str, Registration[T]] = {}
         self._lock = threading.RLock()
 
     def register(self, name: str) -> Callable[[Object], Object]:
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self.names()
 
-    def entry(self, name: str) -> Entry[T]:
+    def entry(self, name: str) -> Registration[T]:
         """What is registered as ``name``.
 
         Raises:
@@ -121,14 +121,14 @@ class Registry(Generic[T]):
                 self._add(name, _loading(f"{self.kind} {name!r}: {_described(point)}", point.load))
             value = self._own[name]
             self._check(name, value)
-            found = Entry(name, value, digest_of_source(value, f"{self.kind} {name!r}"), _name_of(value))
+            found = Registration(name, value, digest_of_source(value, f"{self.kind} {name!r}"), _name_of(value))
             self._checked[name] = found
             return found
 
     def __getitem__(self, name: str) -> T:
         return self.entry(name).value
 
-    def entries(self) -> list[Entry[T]]:
+    def entries(self) -> list[Registration[T]]:
         """All that users registered, by name."""
         return [self.entry(name) for name in self.names()]
 
@@ -299,7 +299,7 @@ def _loading(what: str, load: Callable[[], Any]) -> Any:
 
 @cache
 def _entry_points(group: str, path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
-    """Entry points of ``group``; ``path``: ``sys.path``, in which they are looked for."""
+    """Registration points of ``group``; ``path``: ``sys.path``, in which they are looked for."""
     del path
     return tuple(sorted(metadata.entry_points(group=group), key=lambda point: (point.name, point.value)))
 

@@ -62,7 +62,7 @@ from harness.tracking.aliases import fetch_baseline
 from harness.tracking.record import Recorder
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep
 from harness.tracking.tracker import BASELINE_FILE, Closing, RecordedShip, RunStatus
-from harness.tracking.trackers import chosen, open_tracker
+from harness.tracking.trackers import chosen_tracker, open_tracker
 from harness.tracking.trial_run import sweep_metrics
 from harness.trials.origins import SweepOrigin, keep_environment, origins_of
 from harness.trials.tasks import Preparation, Prepared
@@ -124,7 +124,7 @@ def resolve_baseline(text: str, suite: Suite, workdir: Path, tracking_uri: str |
     if not text.startswith("@"):
         return Path(text)
     alias = text.removeprefix("@")
-    tracker = open_tracker(chosen(suite.tracker), tracking_uri, workdir)
+    tracker = open_tracker(chosen_tracker(suite.tracker), tracking_uri, workdir)
     return fetch_baseline(tracker, suite.name, alias, alias_folder(workdir, suite.name, alias))
 
 

@@ -37,6 +37,8 @@ LAYERS = (
     {"limits"},
     {"chips", "extensions"},
     {"registry"},
+    {"chips", "extensions"},
+    {"registry"},
     {"alignment", "errors", "exports", "fingerprint", "jit", "native", "pages", "sealed", "terms", "version"},
     {"deferral", "visible"},
 )

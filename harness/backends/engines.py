@@ -62,7 +62,7 @@ class QuantizingEngine(ABC):
         """Write the quantised model as an ONNX file with the float model's inputs and outputs; the file."""
 
 
-class OnnxRuntime(QuantizingEngine):
+class OnnxRuntimeEngine(QuantizingEngine):
     """Engine ``onnxruntime``."""
 
     def quantize(self, task: QuantizationTask) -> Path:
@@ -72,4 +72,4 @@ class OnnxRuntime(QuantizingEngine):
 
 def engine_of(settings: Settings) -> QuantizingEngine:
     """The engine that ``settings`` name, of those that write such a file."""
-    return ENGINES[settings.engine]() if isinstance(settings.engine, OwnEngine) else OnnxRuntime()
+    return ENGINES[settings.engine]() if isinstance(settings.engine, OwnEngine) else OnnxRuntimeEngine()

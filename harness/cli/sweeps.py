@@ -294,9 +294,9 @@ def tracked(suite: Suite, tracker: str | None) -> Suite:
     Raises:
         ConfigError: there is no such tracker, or a package lacks that it needs.
     """
-    from harness.tracking.trackers import chosen
+    from harness.tracking.trackers import chosen_tracker
 
-    return suite if tracker is None else suite.model_copy(update={"tracker": chosen(tracker)})
+    return suite if tracker is None else suite.model_copy(update={"tracker": chosen_tracker(tracker)})
 
 
 def _refuse_little_memory() -> None:

@@ -42,7 +42,7 @@ class Column(ABC):
 
 
 @dataclass(frozen=True)
-class Figure(Column):
+class FigureColumn(Column):
     """A figure of :meth:`TrialResult.metrics`.
 
     Attributes:
@@ -87,17 +87,17 @@ FIGURES: Mapping[str, Column] = MappingProxyType(
     {
         column.heading: column
         for column in (
-            Figure("accuracy", "accuracy.quantized"),
-            Figure("Δ pt", "accuracy.delta", 2, 100),
-            Figure("agree", "agreement"),
-            Figure("cosine", "cosine.output", 5),
-            Figure("min", "cosine.min", legend="min: least cosine of a sample"),
-            Figure("SQNR", "sqnr", 1, legend="SQNR in dB"),
-            Figure("BPU ms", "latency.ms", 3, legend="ms: estimates"),
-            Figure("CPU ms", "latency.cpu_ms", 3),
-            Figure("MB", "ddr.mb", 2, legend="MB: DDR traffic per frame"),
-            Figure("CPU", "cpu_nodes", 0, legend="CPU: operators there"),
-            Figure("BPU", "subgraphs", 0, legend="BPU: subgraphs"),
+            FigureColumn("accuracy", "accuracy.quantized"),
+            FigureColumn("Δ pt", "accuracy.delta", 2, 100),
+            FigureColumn("agree", "agreement"),
+            FigureColumn("cosine", "cosine.output", 5),
+            FigureColumn("min", "cosine.min", legend="min: least cosine of a sample"),
+            FigureColumn("SQNR", "sqnr", 1, legend="SQNR in dB"),
+            FigureColumn("BPU ms", "latency.ms", 3, legend="ms: estimates"),
+            FigureColumn("CPU ms", "latency.cpu_ms", 3),
+            FigureColumn("MB", "ddr.mb", 2, legend="MB: DDR traffic per frame"),
+            FigureColumn("CPU", "cpu_nodes", 0, legend="CPU: operators there"),
+            FigureColumn("BPU", "subgraphs", 0, legend="BPU: subgraphs"),
             _Margin(),
             _Unmet(),
             _Seconds(),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.suites.suite import Suite
 from harness.tracking.tracker import Closing, Recorded, SweepStart
-from harness.tracking.trackers import chosen, open_tracker
+from harness.tracking.trackers import chosen_tracker, open_tracker
 from harness.tracking.unfinished import Mark, OpenRecord, close_unfinished, mark_open
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
@@ -62,7 +62,7 @@ class Recorder:
     def __init__(
         self, suite: Suite, sweep: str, workdir: Path, store: TrialStore, tracking_uri: str | None = None
     ) -> None:
-        self._name = chosen(suite.tracker)
+        self._name = chosen_tracker(suite.tracker)
         self._tracker = open_tracker(self._name, tracking_uri, workdir)
         self._suite, self._sweep, self._workdir, self._store = suite, sweep, workdir, store
         self._writer = ThreadPoolExecutor(1, "recorder")

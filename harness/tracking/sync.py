@@ -12,7 +12,7 @@ from harness.cache import load_json, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.tracker import Closing, SweepStart, Tracker
-from harness.tracking.trackers import MLFLOW, chosen, open_tracker
+from harness.tracking.trackers import MLFLOW, chosen_tracker, open_tracker
 from harness.trials.trial import TrialSpec, TrialStore
 
 FOLDER = "unsynced"
@@ -88,7 +88,7 @@ def replay(folder: Path, workdir: Path, tracking_uri: str | None = None) -> Pend
         started = datetime.fromisoformat(record.started_at).timestamp()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from error
-    tracker = open_tracker(chosen(record.tracker), tracking_uri or record.tracking_uri, workdir)
+    tracker = open_tracker(chosen_tracker(record.tracker), tracking_uri or record.tracking_uri, workdir)
     artifacts = [file for file in sorted(folder.iterdir()) if file.name != RECORD_FILE]
     try:
         _write(record, started, artifacts, TrialStore(workdir / "trials"), tracker)

@@ -24,7 +24,7 @@ TRACKERS: Mapping[str, str] = MappingProxyType(
 """Module and class of ptqlab's own."""
 
 
-def chosen(name: str | None) -> str:
+def chosen_tracker(name: str | None) -> str:
     """``name``, or the default: MLflow, and JSON lines where that is not installed.
 
     Raises:

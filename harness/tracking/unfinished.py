@@ -18,7 +18,7 @@ from engine.sealed import unsealed
 from harness.cache import save_json, take_lock
 from harness.strict_yaml import StrictModel
 from harness.tracking.sync import record_folder
-from harness.tracking.trackers import MLFLOW, chosen, open_tracker
+from harness.tracking.trackers import MLFLOW, chosen_tracker, open_tracker
 
 FOLDER = "unfinished"
 
@@ -91,7 +91,7 @@ def close_unfinished(workdir: Path, tracking_uri: str | None = None) -> list[Ope
 
 
 def _close(record: OpenRecord, workdir: Path) -> None:
-    tracker = open_tracker(chosen(record.tracker), record.tracking_uri, workdir)
+    tracker = open_tracker(chosen_tracker(record.tracker), record.tracking_uri, workdir)
     try:
         tracker.close_killed(record.suite, record.sweep)
     except tracker.failures() as error:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 from pydantic import ValidationError
 
-from harness.backends.engines import OnnxRuntime, QuantizationTask, QuantizingEngine, engine_of
+from harness.backends.engines import OnnxRuntimeEngine, QuantizationTask, QuantizingEngine, engine_of
 from harness.backends.pipeline import all_stages, environment, own_tools, results_for, stages_for
 from harness.backends.stages.foreign import OWN_ENGINE
 from harness.extensions import ENGINES, OwnEngine
@@ -36,7 +36,7 @@ SETTINGS = Settings.model_validate({"engine": "copies_of_tests", "per_channel": 
 
 def test_an_engine_is_found_by_its_name_and_labels_its_settings() -> None:
     assert isinstance(engine_of(SETTINGS), Copies)
-    assert isinstance(engine_of(Settings(engine=Engine.ONNXRUNTIME)), OnnxRuntime)
+    assert isinstance(engine_of(Settings(engine=Engine.ONNXRUNTIME)), OnnxRuntimeEngine)
     assert SETTINGS.label == "max-copies_of_tests-per_channel"
     assert SETTINGS.engine == OwnEngine("copies_of_tests")
     assert Settings.model_validate_json(SETTINGS.model_dump_json()) == SETTINGS

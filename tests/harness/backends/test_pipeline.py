@@ -21,14 +21,14 @@ from tests.harness import fakes
 ROOT = Path(__file__).resolve().parents[3]
 ALL = {stage.name for stage in all_stages()}
 DIGESTS = {"digest data", "digest float", "digest models"}
-OUTSIDE = {"float", "score", "onnxruntime", "hb_mapper", *DIGESTS}
+OUTSIDE = {"float", "score", "onnxruntime", "own engine", "hb_mapper", *DIGESTS}
 """Stages that feed a float model, call another engine, score or take digests: no source of a conversion is theirs."""
 PLACING = {"request", "decompose", "place", "admit"}
 COMPILING = {"rebatch", "compile"}
 BROKEN = {"broken", "broken, foreign"}
 SIMULATING = {"correct", "compare", "measure", "simulate", *BROKEN}
 TABLES = {"footprint", "nodes"}
-DATA = {"open data set", "take images", "feed", "float", "onnxruntime", "hb_mapper"}
+DATA = {"open data set", "take images", "feed", "float", "onnxruntime", "own engine", "hb_mapper"}
 
 DEPENDENT: dict[str, set[str]] = {
     "engine/fingerprint.py": ALL,
@@ -52,9 +52,9 @@ DEPENDENT: dict[str, set[str]] = {
     "harness/zoo/float_baseline.py": {"float"},
     "harness/datasets/files.py": {*DATA, "score", *DIGESTS},
     "harness/metrics/detection.py": {*DATA, "score", *DIGESTS},
-    "harness/trials/comparison.py": {"score", "simulate", "onnxruntime", "hb_mapper"},
+    "harness/trials/comparison.py": {"score", "simulate", "onnxruntime", "own engine", "hb_mapper"},
     "harness/backends/stages/score.py": {"score"},
-    "harness/backends/foreign.py": {"onnxruntime", "hb_mapper"},
+    "harness/backends/foreign.py": {"onnxruntime", "own engine", "hb_mapper"},
     "engine/convert/converter.py": set(),
     "engine/cli/tables.py": set(),
     "engine/cli/lab/bisect.py": set(),
@@ -147,7 +147,7 @@ def faked(newer: str) -> Callable[[str], str]:
 @pytest.mark.parametrize(
     ("tool", "some", "none"),
     [
-        ("onnxruntime", {"float", "calibrate", "simulate", "onnxruntime"}, {"read", "optimize", "score"}),
+        ("onnxruntime", {"float", "calibrate", "simulate", "onnxruntime", "own engine"}, {"read", "optimize", "score"}),
         ("numba", {"calibrate", "simulate"}, {"read", "optimize", "float", "score"}),
         ("numpy", ALL, set()),
     ],

@@ -12,7 +12,7 @@ from harness.suites.suite import Suite
 from harness.tracking import trackers
 from harness.tracking.jsonl_store import JsonLinesTracker
 from harness.tracking.mlflow_store import MlflowTracker
-from harness.tracking.trackers import chosen, open_tracker, tracker_class
+from harness.tracking.trackers import chosen_tracker, open_tracker, tracker_class
 
 
 def test_a_tracker_is_opened_by_its_name(tmp_path: Path) -> None:
@@ -27,11 +27,11 @@ def test_a_tracker_is_opened_by_its_name(tmp_path: Path) -> None:
 
 
 def test_the_default_is_mlflow_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(None) == "mlflow"
+    assert chosen_tracker(None) == "mlflow"
     monkeypatch.setattr(trackers, "find_spec", lambda name: None)
-    assert chosen(None) == chosen("jsonl") == "jsonl"
+    assert chosen_tracker(None) == chosen_tracker("jsonl") == "jsonl"
     with pytest.raises(MissingError, match="tracker mlflow: the package mlflow is not installed: pip install mlflow"):
-        chosen("mlflow")
+        chosen_tracker("mlflow")
 
 
 def test_a_suite_names_a_tracker_that_there_is() -> None:

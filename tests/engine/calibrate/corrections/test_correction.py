@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.calibrate import Correction, CorrectionWork
+from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.extensions import CORRECTIONS
 from engine.ir import constant_of
 from tests.engine.calibrate.models import calibrated_residual
