@@ -37,8 +37,6 @@ LAYERS = (
     {"limits"},
     {"chips", "extensions"},
     {"registry"},
-    {"chips", "extensions"},
-    {"registry"},
     {"alignment", "errors", "exports", "fingerprint", "jit", "native", "pages", "sealed", "terms", "version"},
     {"deferral", "visible"},
 )

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from engine.cli.console import say
+from engine.cli.unverified import note_of
 from engine.version import installed_version
 
 
@@ -23,11 +24,26 @@ class Truth(StrEnum):
         return self in (Truth.TRUE, Truth.ONE)
 
 
+class _NotedApp(typer.Typer):
+    """An application whose help says what of a command nobody has verified (:mod:`engine.cli.unverified`)."""
+
+    def command(self, name: str | None = None, **options: Any) -> Any:
+        """See :meth:`typer.Typer.command`."""
+        of_app = str(self.info.name)
+
+        def register(function: Any) -> Any:
+            note = note_of(of_app, f"{of_app} {name or function.__name__}")
+            return super(_NotedApp, self).command(name, epilog=note, **options)(function)
+
+        return register
+
+
 def command_app(name: str, text: str | None, *, no_args_is_help: bool = False) -> typer.Typer:
     """An application under a name of the original's: plain help, also as ``-h``; no completion."""
-    return typer.Typer(
+    return _NotedApp(
         name=name,
         help=text,
+        epilog=note_of(name),
         no_args_is_help=no_args_is_help,
         add_completion=False,
         rich_markup_mode=None,
