@@ -154,10 +154,10 @@ def pipeline(march: Chip) -> Pipeline:
             Pool1d(),
             AveragePoolToConv(march.graph),
             GemmOfMapToConv(march.graph),
+            ExpandConstants(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr
             MatMulToConv(),
             FoldAffineIntoProduct(),
-            ExpandConstants(),
             SinkReshapeBehindConcat(),
             SinkReshapeBehindSplit(),
             SinkReshapeBehindSoftmax(),

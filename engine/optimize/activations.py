@@ -119,10 +119,11 @@ class HardSigmoidToHardSwish(NodePass):
 
 
 class CollapseSoftmax(NodePass):
-    """``Softmax`` of the last axis between two ``Transpose`` that swap it with the channels becomes ``HzSoftmax``.
+    """``Softmax`` of the last axis between two ``Transpose`` that swap it with another becomes ``HzSoftmax`` of that.
 
-    As PyTorch writes a softmax over the channels before operator set 13 (the network min_softmax; provisional). Between
-    other permutations it stays (operators.csv: Softmax T-softmax(3)-T; the boxes of ``yolov8_decode`` and ``yolo11``).
+    As PyTorch writes a softmax of a map over another axis before operator set 13: asked of axes 0, 1 and 2, on three
+    marches. Between other permutations (of 2 asked; operators.csv: Softmax T-softmax(3)-T; the boxes of
+    ``yolov8_decode`` and ``yolo11``) and in three or five dimensions (1 asked of each) it stays.
     """
 
     op_types = frozenset({"Transpose"})
@@ -131,8 +132,8 @@ class CollapseSoftmax(NodePass):
         found = self._softmax(node)
         if found is None:
             return False
-        first, softmax = found
-        collapse(node, "HzSoftmax", first.inputs[0], name=str(softmax.name), axis=1)
+        first, softmax, axis = found
+        collapse(node, "HzSoftmax", first.inputs[0], name=str(softmax.name), axis=axis)
         return True
 
     def remains(self, node: ir.Node) -> bool:
@@ -140,18 +141,19 @@ class CollapseSoftmax(NodePass):
         return self._softmax(node) is not None
 
     @staticmethod
-    def _softmax(node: ir.Node) -> tuple[ir.Node, ir.Node] | None:
-        """The first ``Transpose`` and the ``Softmax`` in front of the last ``Transpose``; None where it is another."""
+    def _softmax(node: ir.Node) -> tuple[ir.Node, ir.Node, int] | None:
+        """The first ``Transpose``, the ``Softmax`` in front of the last and the axis; None where it is another."""
         softmax = _only_read_by(node.inputs[0], node, "Softmax")
         first = None if softmax is None else _only_read_by(softmax.inputs[0], softmax, "Transpose")
         if softmax is None or first is None or attribute(softmax, "axis", 1) not in (-1, 3):
             return None
         perms = {tuple(attribute(transpose, "perm", ())) for transpose in (first, node)}
-        return (first, softmax) if perms == {_CHANNELS_SWAPPED} else None
+        axis = _SWAPPED_WITH_LAST.get(perms.pop())
+        return None if perms or axis is None else (first, softmax, axis)
 
 
-_CHANNELS_SWAPPED = (0, 3, 2, 1)
-"""Permutation of a map that swaps its channels and its last axis; its own inverse."""
+_SWAPPED_WITH_LAST = {(3, 1, 2, 0): 0, (0, 3, 2, 1): 1, (0, 1, 3, 2): 2}
+"""Axes of a map by the permutation that swaps one with the last; each is its own inverse."""
 
 
 def _only_read_by(value: ir.Value | None, reader: ir.Node, op_type: str) -> ir.Node | None:

@@ -32,6 +32,7 @@ from engine.optimize.base import (
     substitute,
 )
 from engine.optimize.contract import GraphPass
+from engine.optimize.dense import MARK_PRODUCT, ROWS
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -180,8 +181,10 @@ class FoldAffineIntoNext(GraphPass):
 
     Also through Reshapes that keep batch and channels apart, as factors along the last axis reach their product. What
     cannot be folded elsewhere is: by then the convolution has taken in the sums behind it, so the bias of ``min_ln``
-    has the name that those give it. From the last operator to the first, so that a whole chain is. The additive part
-    cannot pass a convolution that pads: the padded zeros would not get it.
+    has the name that those give it. From the last operator to the first, so that a whole chain is. None passes a
+    convolution that pads: the padded zeros would not get a sum, and factors stay too (2 of 2 asked). A sum that is not
+    behind a factor stays (asked in front of windows of 1 and 3, and of a ``MatMul`` of four dimensions), but in front
+    of a ``MatMul`` of three it does not (1 asked).
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -199,10 +202,13 @@ class FoldAffineIntoNext(GraphPass):
         if found is None or following is None or not is_standard(following, "Conv"):
             return False
         value, affine = found
+        of_rows = following.metadata_props.get(MARK_PRODUCT) == ROWS
+        if node.op_type in ("Add", "Sub") and not of_rows and not _is_scaled(node):
+            return False
         weight, bias = constant(following.inputs[1]), _bias_of(following)
         if following.inputs[0] is not source or weight is None or bias is None:
             return False
-        if np.any(affine.offset != 0.0) and _pads(following):
+        if _pads(following):
             return False
         group = attribute(following, "group", 1)
         channels_per_group = weight.shape[1]
@@ -212,7 +218,7 @@ class FoldAffineIntoNext(GraphPass):
         if not _representable(scaled, bias + moved):
             return False
         replace_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
-        if np.any(affine.offset != 0.0):
+        if np.any(affine.offset != 0.0) or not _has_bias(following):  # a factor too gives it one, of zeros
             _set_bias(following, bias + moved, _suffix(node))
         node.outputs[0].replace_all_uses_with(value)
         graph_of(node).remove(node, safe=True)
@@ -220,10 +226,11 @@ class FoldAffineIntoNext(GraphPass):
 
 
 class AffineToDepthwise(NodePass):
-    """A per-channel affine operator that no convolution takes becomes a depthwise 1x1 convolution.
+    """A per-channel factor that no convolution takes becomes a depthwise 1x1 convolution, and takes the sum behind it.
 
-    Not a factor of several samples (windows of attention: ``mobilevit``), and not the sum of a map of one pixel with a
-    constant of its shape: that is one of two tensors (reference/operators.md, the first step of LSTM).
+    So does a BatchNormalization. Not a factor of several samples (windows of attention: ``mobilevit``), and no sum
+    alone (10 of 10 asked behind a Tanh, a MaxPool and the input, of one number and of one per channel; in the recorded
+    networks none does).
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
@@ -236,7 +243,7 @@ class AffineToDepthwise(NodePass):
             return False
         value, affine = found
         shape = static_shape(value)
-        if shape is None or len(shape) != _MAP_RANK or (node.op_type == "Add" and _is_of_two_maps(node)):
+        if shape is None or len(shape) != _MAP_RANK or node.op_type in ("Add", "Sub"):
             return False
         if node.op_type in ("Mul", "Div") and shape[0] != 1:
             return False
@@ -300,8 +307,15 @@ def becomes_depthwise(node: ir.Node) -> bool:
 _MAP_RANK = 4
 
 
-def _is_of_two_maps(node: ir.Node) -> bool:
-    return static_shape(node.inputs[0]) == static_shape(node.inputs[1])
+def _is_scaled(node: ir.Node) -> bool:
+    """Whether the sum ``node`` is behind a factor per channel, sums or none between, each read by the next alone."""
+    reader: ir.Node | None = node
+    while reader is not None and is_standard(reader, "Add", "Sub") and (found := affine_of(reader)) is not None:
+        value = found[0]
+        if sole_reader(value, once=True) is not reader:
+            return False
+        reader = value.producer()
+    return is_standard(reader, "Mul", "Div", "BatchNormalization") and reader is not None and bool(affine_of(reader))
 
 
 def affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:

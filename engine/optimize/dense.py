@@ -31,7 +31,8 @@ _LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 MARK_PRODUCT = "hz.product"
-"""Mark of convolutions that compute a ``MatMul``."""
+"""Mark of convolutions that compute a ``MatMul``: of a map, or of :data:`ROWS` that a Reshape makes a map of."""
+ROWS = "rows"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class MatMulToConv(NodePass):
         parts.append(_transpose(node, parts[-1].outputs[0] if parts else source, "transpose_in", _LAST_AXIS_FIRST))
         dense = replace(dense, weight_name=name, bias_name=f"{node.name}_bias")
         conv = _convolution(node, parts[-1].outputs[0], dense, f"replaced_{result}", prefix="")
-        mark(conv, MARK_PRODUCT, "matmul")
+        mark(conv, MARK_PRODUCT, "matmul" if len(shape) == _MAP_RANK else ROWS)
         if len(shape) == _MAP_RANK:
             _one_transpose_per_reader(node, conv)
         back = _transpose(node, conv.outputs[0], "transpose_0", _LAST_AXIS_BACK, result)

@@ -31,7 +31,7 @@ from engine.optimize.base import (
     substitute_outputs,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.dense import MARK_PRODUCT
+from engine.optimize.dense import MARK_PRODUCT, ROWS
 from engine.optimize.transposes import axes_without_ones
 
 ELEMENTWISE = frozenset(
@@ -71,9 +71,13 @@ class _Sink(GraphPass):
         found = [movement for movement in movements if movement is not None]
         if not found or len(found) != len(movements) or static_shape(node.outputs[0]) is None:
             return False
-        if becomes_depthwise(node):
+        if becomes_depthwise(node) and not self.passes_factor(node, found):
             return False
         return self.sink(node, found)
+
+    def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        """Whether ``movements`` pass ``node``, which will be a depthwise convolution."""
+        return False
 
     @abstractmethod
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
@@ -92,6 +96,14 @@ class SinkTranspose(_Sink):
     def passes(self, node: ir.Node) -> bool:
         """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice)."""
         return super().passes(node) and node.op_type != "ReduceMax"
+
+    def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        """One number: before it is a convolution, so not where a ``MatMul`` of rows makes the movement only later.
+
+        Asked with a Gelu by Tanh of a map with channels last; not the scores of ``detr``.
+        """
+        arrays = [array for array in map(constant, node.inputs) if array is not None]
+        return all(array.size == 1 for array in arrays) and not any(_is_of_rows(each) for each in movements)
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
@@ -123,10 +135,24 @@ class SinkTranspose(_Sink):
         return True
 
 
+def _is_of_rows(movement: ir.Node) -> bool:
+    """Whether a ``MatMul`` of rows makes what ``movement`` moves, arithmetic and other movements between."""
+    value = movement.inputs[0]
+    while value is not None and (producer := value.producer()) is not None:
+        if is_standard(producer, "Conv"):
+            return producer.metadata_props.get(MARK_PRODUCT) == ROWS
+        if producer.op_type not in ELEMENTWISE | {"Reshape", "Transpose"}:
+            return False
+        value = next((each for each in producer.inputs if each is not None and not _fixed(each)), None)
+    return False
+
+
 class SinkReshape(_Sink):
     """A ``Reshape`` moves behind arithmetic all of whose computed operands it reshapes alike.
 
-    Operands may broadcast, and reductions may run, along axes that it keeps whole. The arithmetic's result is called
+    Operands may broadcast, and reductions may run, along axes that it keeps whole. One that keeps the number of
+    dimensions passes arithmetic of a single tensor only (of a second tensor or a constant along its axes 6 of 6 asked
+    stay; of fewer dimensions 2 of 2 pass). The arithmetic's result is called
     ``<y>_reshape``, a constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
     """
 
@@ -136,16 +162,19 @@ class SinkReshape(_Sink):
         """Also a ``Slice`` where only axes of length 1 are dropped; products with a matrix if batch and channels stay.
 
         Measured in ``yolov8_decode`` and ``yolo11``, and in ``min_ln``, ``vit_sep`` and ``detr``. Not the ``Slice`` of
-        tokens that became a batch (published log of YOLOv13n, 8 times), nor any 1x1 convolution
-        (reference/operators.md, ``Reshape`` 3d->4d).
+        tokens that became a batch (published log of YOLOv13n, 8 times). Of other 1x1 convolutions those of one group
+        and step 1, of a map whose pixels become a line, or of a line that becomes a map: 9 of 9 asked, and not of 9
+        with other shapes, ranks, windows, steps or groups (bayes-e; 2 on each other march).
         """
-        if MARK_PRODUCT not in node.metadata_props:
+        if MARK_PRODUCT not in node.metadata_props and not _is_pointwise(node):
             return super().passes(node) or is_standard(node, "Slice")
         reshape = node.inputs[0].producer() if node.inputs[0] is not None else None
         if not is_standard(reshape, "Reshape") or reshape is None:
             return False
         before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
-        return before is not None and after is not None and len(before) == len(after) and before[:2] == after[:2]
+        if before is None or after is None or len(before) != len(after) or before[:2] != after[:2]:
+            return False
+        return MARK_PRODUCT in node.metadata_props or _joins_or_divides_pixels(before, after)
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         after = static_shape(node.outputs[0]) or ()
@@ -163,6 +192,9 @@ class SinkReshape(_Sink):
             if axes_without_ones(before, whole) is None:
                 return False
             return _sink_slice(node, movements[0], kept)
+        tensors = len(movements) + sum(array.size > 1 for array in _operands(node).values())
+        if len(before) == len(after) and tensors > 1:
+            return False
         arrays: dict[int, Array] = {}
         for index, array in _operands(node).items():
             shape = kept.source_of(_aligned(array, len(after)).shape)
@@ -181,12 +213,30 @@ class SinkReshape(_Sink):
         return True
 
 
-class SinkReshapeBehindConcat(_Sink):
-    """Reshapes of all operands that only drop axes of length 1 go behind their ``Concat`` along the last axis.
+def _is_pointwise(node: ir.Node) -> bool:
+    """Whether ``node`` is a convolution of single pixels of a map that keeps their number."""
+    shapes = [static_shape(value) for value in (node.inputs[0], *node.outputs[:1])] if is_standard(node, "Conv") else []
+    weight = static_shape(node.inputs[1]) if shapes else None
+    if weight is None or weight[2:] != (1, 1) or attribute(node, "group", 1) != 1 or None in shapes:
+        return False
+    before, after = (shape for shape in shapes if shape is not None)
+    return before[2:] == after[2:]
 
-    Mean and maximum of the tokens, joined (published log of YOLOv13n, twice); named as by :class:`SinkReshape`. Others
-    stay in front (reference/operators.md, ``Concat`` of three dimensions; the states of ``crnn_gru``; the boxes of
-    YOLOv8n, joined along another axis, by its published ``quant_info``; provisional, 1 network each).
+
+def _joins_or_divides_pixels(before: Shape, after: Shape) -> bool:
+    """Whether a map becomes a line, one of whose sides is 1, or a line a map."""
+    return len(before) == 4 and (1 in before[2:]) != (1 in after[2:])
+
+
+class SinkReshapeBehindConcat(_Sink):
+    """Reshapes of all operands go behind a ``Concat`` along the last axis if they only drop axes of length 1.
+
+    Mean and maximum of the tokens, joined (published log of YOLOv13n, twice); named as by :class:`SinkReshape`. So do
+    those that join rows and columns, along what they join them to, where all maps are as wide (6 of 6 asked: two and
+    three maps, of as many rows or not, channels first or last, bayes-e). Others stay in front (maps of several widths,
+    joined channels, divided channels, lines of four dimensions: 7 of 7 asked; reference/operators.md, ``Concat`` of
+    three dimensions; the states of ``crnn_gru``; the boxes of YOLOv8n, joined along another axis, by its published
+    ``quant_info``; provisional, 1 network each).
     """
 
     moves = "Reshape"
@@ -196,22 +246,13 @@ class SinkReshapeBehindConcat(_Sink):
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         pairs = [(static_shape(m.inputs[0]) or (), static_shape(m.outputs[0]) or ()) for m in movements]
-        if len(movements) != len(node.inputs) or any(
-            axes_without_ones(before, after) is None for before, after in pairs
-        ):
+        if len(movements) != len(node.inputs):
             return False
-        found = [_Correspondence.between(before, after) for before, after in pairs]
-        rank = len(static_shape(node.outputs[0]) or ())
-        axis = int(attribute(node, "axis")) % rank
-        inner = {None if kept is None else tuple(kept.axes([axis]) or ()) for kept in found}
-        if (
-            axis != rank - 1
-            or len({kept.groups for kept in found if kept is not None}) != 1
-            or len(inner) != 1
-            or inner <= {None, ()}
-        ):
+        axis = int(attribute(node, "axis")) % len(static_shape(node.outputs[0]) or ())
+        places = {_joined_axis(before, after, axis) for before, after in pairs}
+        place = places.pop()
+        if places or place is None or len({(*b[:place], *b[place + 1 :]) for b, _ in pairs}) > 1:
             return False
-        (place,) = next(iter(inner)) or ()
         before = pairs[0][0]
         joined = sum(shape[place] for shape, _ in pairs)
         result = node.outputs[0]
@@ -226,6 +267,22 @@ class SinkReshapeBehindConcat(_Sink):
         )
         _replace(node, [moved, _reshape_behind(node, moved)], movements)
         return True
+
+
+def _joined_axis(before: Shape, after: Shape, axis: int) -> int | None:
+    """Where to join along ``axis`` of ``after`` what is reshaped from ``before``; ``None`` where that is not done."""
+    kept = _Correspondence.between(before, after)
+    if kept is None:
+        return None
+    if axes_without_ones(before, after) is not None:
+        inner = kept.axes([axis]) if axis == len(after) - 1 else None
+        return inner[0] if inner else None
+    sources = next(sources for sources, targets in kept.groups if axis in targets)
+    whole = all(len(a) == len(b) == 1 for a, b in kept.groups if axis not in b)
+    return sources[0] if whole and len(before) == len(after) + 1 == _MAP_RANK and len(sources) == 2 else None
+
+
+_MAP_RANK = 4
 
 
 class SinkReshapeBehindSplit(NodePass):

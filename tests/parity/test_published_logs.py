@@ -231,8 +231,11 @@ def test_area_attention(tmp_path: Path) -> None:
     assert [(name, kind) for name, kind, _ in rows(tmp_path, AREA_ATTENTION, constants)] == AREA_ROWS
 
 
-BINS, CLASSES, ANCHORS = 4, 3, 2 * 16
-LEVELS = tuple(named(f"{kind}.{level}", "Conv", f"x {kind}") for level in (0, 1) for kind in ("box", "cls"))
+BINS, CLASSES, ANCHORS = 4, 3, 16 + 4
+LEVEL_MAPS = MAP | {"z": (1, CHANNELS, 2, 2)}
+LEVELS = tuple(
+    named(f"{kind}.{level}", "Conv", f"{x} {kind}") for level, x in enumerate(LEVEL_MAPS) for kind in ("box", "cls")
+)
 SLICES = (
     named("Slice", "Slice", "dfl/Reshape_1_output_0 zero two one"),
     named("Slice_1", "Slice", "dfl/Reshape_1_output_0 two four one"),
@@ -316,9 +319,9 @@ def test_heads_with_their_decoding(
     constants = {
         "box": normal(4 * BINS, CHANNELS, 1, 1),
         "cls": normal(CLASSES, CHANNELS, 1, 1),
-        "both": shape(1, 4 * BINS + CLASSES, 16),
-        "flat_box": shape(1, 4 * BINS, 16),
-        "flat_cls": shape(1, CLASSES, 16),
+        "both": shape(1, 4 * BINS + CLASSES, -1),
+        "flat_box": shape(1, 4 * BINS, -1),
+        "flat_cls": shape(1, CLASSES, -1),
         "sides": shape(1, 4, BINS, ANCHORS),
         "bins": normal(1, BINS, 1, 1),
         "distances": shape(1, 4, ANCHORS),
@@ -329,7 +332,7 @@ def test_heads_with_their_decoding(
     }
     used = {name for node in nodes for name in node.input}
     ir.save(
-        build(nodes, MAP, ["y"], {name: array for name, array in constants.items() if name in used}, opset=11),
+        build(nodes, LEVEL_MAPS, ["y"], {name: array for name, array in constants.items() if name in used}, opset=11),
         tmp_path / "m.onnx",
     )
     table = check(tmp_path / "m.onnx", Draft(march="bayes-e")).nodes

@@ -203,14 +203,44 @@ class TestAffine:
         graph = optimized(build(nodes, MAP, ["y"], {"w": normal(4, 4, 2, 2), **parameters})).graph
         assert [item.outputs[0].name for item in graph] == ["c", "r", "UNIT_CONV_FOR_norm", "y"]
 
-    def test_an_addition_cannot_pass_padding(self) -> None:
+    @pytest.mark.parametrize(
+        ("arithmetic", "side", "expected"),
+        [
+            (["Add"], 1, {"Add": 1, "Conv": 1}),
+            (["Sub"], 3, {"Sub": 1, "Conv": 1}),
+            (["Mul"], 1, {"Conv": 1}),
+            (["Mul"], 3, {"Conv": 2}),
+            (["Mul", "Add"], 1, {"Conv": 1}),
+            (["Add", "Mul"], 1, {"Add": 1, "Conv": 1}),
+        ],
+    )
+    def test_a_convolution_takes_factors_and_the_sums_behind_them(
+        self, arithmetic: list[str], side: int, expected: dict[str, int]
+    ) -> None:
+        """As asked of the original (``tests/parity/recorded/sums``); a convolution that pads takes neither."""
+        nodes, last = [node("Relu", "x", "r")], "r"
+        for index, op_type in enumerate(arithmetic):
+            nodes.append(node(op_type, f"{last} k{index}", f"a{index}"))
+            last = f"a{index}"
+        nodes.append(node("Conv", f"{last} w", kernel_shape=[side] * 2, pads=[side // 2] * 4))
+        constants = {f"k{index}": normal(4, 1, 1) for index in range(len(arithmetic))}
+        after = optimized(build(nodes, MAP, ["y"], {**constants, "w": normal(6, 4, side, side)}))
+        assert census(after) == {"Relu": 1, **expected}
+
+    @pytest.mark.parametrize(("shape", "sums"), [((1, 5, 4), 0), ((1, 2, 5, 4), 1)])
+    def test_a_product_of_rows_takes_the_sum_in_front_of_it(self, shape: tuple[int, ...], sums: int) -> None:
+        back = list(range(len(shape)))
+        back[-2:] = back[:-3:-1]
         nodes = [
             node("Relu", "x", "r"),
-            node("Add", "r s", "a"),
-            node("Conv", "a w", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            node("Transpose", "r", "t", perm=back),
+            node("Add", "t k", "a"),
+            node("MatMul", "a w"),
         ]
-        after = optimized(build(nodes, MAP, ["y"], {"s": normal(4, 1, 1), "w": normal(6, 4, 3, 3)}))
-        assert census(after) == {"Relu": 1, "Conv": 2}
+        turned = tuple(shape[axis] for axis in back)
+        constants = {"k": normal(turned[-1]), "w": normal(turned[-1], 3)}
+        after = optimized(build(nodes, {"x": shape}, ["y"], constants))
+        assert census(after).get("Add", 0) == sums
 
     def test_a_lone_batch_normalisation_becomes_depthwise(self) -> None:
         parameters = {"g": normal(4), "h": normal(4), "m": normal(4), "v": np.abs(normal(4)) + 0.1}

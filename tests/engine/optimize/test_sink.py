@@ -156,7 +156,11 @@ def test_what_is_added_to_the_rows_of_a_gemm_joins_its_bias() -> None:
         (((1, 4, 1, 3), (1, 4, 3)), 2, True),
         (((1, 1, 4, 3), (1, 4, 3)), 1, False),  # boxes of YOLOv8n
         (((1, 4, 3), (1, 4, 1, 3)), 3, False),
-        (((1, 4, 2, 2), (1, 4, 4)), 2, False),
+        (((1, 4, 2, 2), (1, 4, 4)), 2, True),
+        (((1, 2, 2, 4), (1, 4, 4)), 1, True),
+        (((1, 4, 2, 2), (1, 4, 4)), 1, False),
+        (((1, 4, 2, 2), (1, 4, 4, 1)), 2, False),
+        (((1, 4, 2, 2), (1, 2, 2, 4)), 3, False),
         (((4, 1, 2), (1, 4, 2)), 2, False),
     ],
 )
@@ -255,3 +259,58 @@ def test_a_transpose_sinks_where_all_computed_operands_are_transposed(other: str
     inputs = MAP | ({"z": (1, 8, 8, 4)} if other == "z" else {})
     modified, after = applied(SinkTranspose(), build(nodes, inputs, ["y"], constants))
     assert (modified, kinds(after)) == (sinks, ["Max", "Transpose"] if sinks else ["Transpose", "Max"])
+
+
+@pytest.mark.parametrize(("widths", "sinks"), [((2, 2), True), ((2, 4), False)])
+def test_maps_of_one_width_are_joined_before_they_become_lines(widths: tuple[int, int], sinks: bool) -> None:
+    shapes = {"a": (1, 3, 4, widths[0]), "b": (1, 3, 2, widths[1])}
+    nodes = [node("Reshape", "a s", "p"), node("Reshape", "b s", "q"), node("Concat", "p q", axis=2)]
+    modified, result = applied(SinkReshapeBehindConcat(), build(nodes, shapes, ["y"], {"s": np.array((1, 3, -1))}))
+    assert modified == sinks
+    if sinks:
+        assert list(result.graph[0].outputs[0].shape or ()) == [1, 3, 6, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "conv", "sinks"),
+    [
+        ((1, 4, 6, 2), (1, 4, 12, 1), {}, True),
+        ((1, 4, 6, 2), (1, 4, 1, 12), {}, True),
+        ((1, 4, 12, 1), (1, 4, 6, 2), {}, True),
+        ((1, 4, 6, 2), (1, 4, 3, 4), {}, False),
+        ((1, 4, 12, 1), (1, 4, 1, 12), {}, False),
+        ((1, 2, 6, 4), (1, 4, 12, 1), {}, False),
+        ((1, 4, 12), (1, 4, 6, 2), {}, False),
+        ((1, 4, 6, 2), (1, 4, 12, 1), {"group": 4}, False),
+        ((1, 4, 6, 2), (1, 4, 12, 1), {"strides": [2, 1]}, False),
+    ],
+)
+def test_the_reshape_of_a_map_to_a_line_passes_a_convolution_of_pixels(
+    before: tuple[int, ...], after: tuple[int, ...], conv: dict[str, object], sinks: bool
+) -> None:
+    nodes = [node("Reshape", "x s", "r"), node("Conv", "r w", kernel_shape=[1, 1], **conv)]
+    weight = normal(4, 4 // int(str(conv.get("group", 1))), 1, 1)
+    modified, result = applied(SinkReshape(), build(nodes, {"x": before}, ["y"], {"s": np.array(after), "w": weight}))
+    assert (modified, kinds(result)) == (sinks, ["Conv", "Reshape"] if sinks else ["Reshape", "Conv"])
+
+
+@pytest.mark.parametrize(("after", "sinks"), [((1, 4, 12), True), ((1, 4, 12, 1), False)])
+@pytest.mark.parametrize("nodes", [[node("Add", "r q")], [node("Mul", "r k")]])
+def test_a_reshape_of_as_many_axes_passes_arithmetic_of_one_tensor_only(
+    nodes: list[onnx.NodeProto], after: tuple[int, ...], sinks: bool
+) -> None:
+    constants = {"s": np.array(after), "k": normal(1, 1, *after[2:])}
+    before = build(
+        [node("Reshape", "x s", "r"), node("Reshape", "z s", "q"), *nodes],
+        {"x": (1, 4, 6, 2), "z": (1, 4, 6, 2)},
+        ["y"],
+        constants,
+    )
+    assert applied(SinkReshape(), before)[0] == sinks
+
+
+@pytest.mark.parametrize(("shape", "sinks"), [((), True), ((8, 1, 1), False)])
+def test_a_transpose_passes_a_factor_of_one_number(shape: tuple[int, ...], sinks: bool) -> None:
+    nodes = [node("Relu", "x", "r"), node("Transpose", "r", "t", perm=[0, 2, 1, 3]), node("Mul", "t k")]
+    model = build(nodes, MAP, ["y"], {"k": np.float32(1.5) if not shape else normal(*shape)})
+    assert applied(SinkTranspose(), model)[0] == sinks
