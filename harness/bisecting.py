@@ -17,7 +17,8 @@ from engine.calibrate.data.sources import as_fed
 from engine.errors import PtqlabError
 from engine.ir import write_atomically
 from harness.backends.foreign import write_inputs
-from harness.backends.stages.images import CalibrationUse, calibration_samples
+from harness.backends.stages.images import calibration_samples
+from harness.backends.values import CalibrationUse
 from harness.gates.explanation import Bisection, Explanation
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep

@@ -21,8 +21,9 @@ from engine.frontend import parse
 from engine.simulate import Session
 from engine.tune import MixedPrecisionSearch
 from harness.backends.foreign import run_float_file
-from harness.backends.stages.images import CalibrationUse, calibration_samples, chosen_samples
+from harness.backends.stages.images import calibration_samples, chosen_samples
 from harness.backends.stages.simulate import integer_feed
+from harness.backends.values import CalibrationUse
 from harness.datasets import Split, Targets
 from harness.execution.planning import resolve
 from harness.metrics import Metric

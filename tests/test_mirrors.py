@@ -16,6 +16,7 @@ WITHOUT_RULES: dict[str, str] = {
     "engine/ops/core/costs.py": "names of kinds of layers",
     "engine/ops/core/instructions.py": "names of instructions",
     "engine/place/options.py": "requests and answers as values",
+    "harness/backends/values.py": "what stages exchange, as values",
     "harness/cli/options.py": "annotated options",
     "harness/cli/start.py": "names of the console scripts",
 }

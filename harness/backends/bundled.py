@@ -62,11 +62,11 @@ from harness.backends.stages.broken import LOOK_AT_FOREIGN_OUTPUTS, LOOK_AT_OUTP
 from harness.backends.stages.digest import DIGEST_DATA, DIGEST_FLOAT, DIGEST_MODELS
 from harness.backends.stages.doubts import LOOK_AT_DATA
 from harness.backends.stages.floats import RUN_FLOAT
-from harness.backends.stages.images import CalibrationUse
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
 from harness.backends.stages.rank import RANK
-from harness.backends.stages.score import SCORE, Scored
+from harness.backends.stages.score import SCORE
 from harness.backends.stages.statistics import COLLECT
+from harness.backends.values import CalibrationUse, Scored
 from harness.cache import Codec, content_key, load_arrays, load_json, locked, save_arrays, save_json
 from harness.strict_yaml import StrictModel
 from harness.suites.settings import Engine, Int16Kind, Int16Policy, Settings

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from engine.board import BoardTimes
     from engine.calibrate import StatisticsOptions
-    from harness.backends.stages.images import CalibrationUse
-    from harness.backends.stages.score import Scored
+    from harness.backends.values import CalibrationUse, Scored
     from harness.datasets import Dataset, Samples
     from harness.trials.comparison import FidelityMeter
     from harness.trials.figures import BrokenOutputs, Footprint, TrialNode

@@ -16,8 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from harness.execution.isolation import STARTED, Reply, Task
+from harness.execution.isolation import STARTED
 from harness.execution.luggage import unpack_luggage
+from harness.execution.task import Reply, Task
 from harness.trials.tasks import Bench
 from harness.trials.trial import Symptom, is_environmental
 

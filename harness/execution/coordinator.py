@@ -28,8 +28,9 @@ from typing import Any, Protocol
 
 from engine.errors import ConfigError, MissingError, hint
 from harness.cache import content_key
-from harness.execution.isolation import Reply, Task, children, run_task
+from harness.execution.isolation import children, run_task
 from harness.execution.luggage import Luggage, pack_luggage
+from harness.execution.task import Reply, Task
 from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
 

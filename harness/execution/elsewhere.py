@@ -17,7 +17,7 @@ from harness.workdir import scratch_workdir
 from harness.zoo.cards import load_card
 
 if TYPE_CHECKING:
-    from harness.execution.isolation import Task
+    from harness.execution.task import Task
 
 
 def placed_here(task: Task) -> Task:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,10 +22,9 @@ from pydantic import ValidationError
 
 from engine.errors import MissingError
 from harness.execution.elsewhere import placed_here, refuse_other_sources, worker_name
-from harness.execution.luggage import Luggage
-from harness.strict_yaml import StrictModel
-from harness.trials.tasks import Bench, Preparation, Prepared
-from harness.trials.trial import Failure, Symptom, TrialResult, TrialSpec
+from harness.execution.task import Reply, Task
+from harness.trials.tasks import Bench
+from harness.trials.trial import Failure, Symptom
 
 CHILD = (sys.executable, "-c", "from engine.cli.start import command; command('harness.execution.child')()")
 """Command of a child process: it starts as the console scripts do."""
@@ -38,58 +37,6 @@ TASKS_PER_CHILD = 100
 
 _STARTS = 3
 """Children that may be started for one task; a child that ends before the task began is replaced."""
-
-
-class Task(StrictModel):
-    """A trial (``spec`` with ``statistics``) or a preparation, and where and how to compute it.
-
-    Attributes:
-        key: of the task; names its journal.
-        workdir: of the :class:`harness.trials.tasks.Bench`.
-        stages: module that offers ``prepare`` and ``run_trial`` as :mod:`harness.execution.pipeline` does.
-        threads: CPU threads that it may use.
-        fingerprints, cache_name, store_url: of the bench.
-        time_limit: seconds, None for no limit.
-        worker: name of the worker that runs it, where that is no child of the sweep's process.
-        luggage: what the worker may lack; None where it is a child of the sweep's process.
-    """
-
-    key: str
-    workdir: str
-    stages: str
-    threads: int
-    fingerprints: Mapping[str, str] = {}
-    cache_name: str = "cache"
-    store_url: str = ""
-    time_limit: float | None = None
-    spec: TrialSpec | None = None
-    statistics: str = ""
-    preparation: Preparation | None = None
-    worker: str = ""
-    luggage: Luggage | None = None
-
-    @property
-    def code(self) -> str:
-        """Key of the user's modules that travel with it; empty without any."""
-        return self.luggage.code if self.luggage else ""
-
-
-class Reply(StrictModel):
-    """What became of a task; one of the four is given.
-
-    Attributes:
-        result: of a trial.
-        prepared: of a preparation.
-        error: unexpected exception, in one line.
-        symptom: of ``error``.
-        failure: the child died or was killed.
-    """
-
-    result: TrialResult | None = None
-    prepared: Prepared | None = None
-    error: str | None = None
-    symptom: Symptom = Symptom.DEFECT
-    failure: Failure | None = None
 
 
 def run_task(text: str) -> str:

@@ -28,7 +28,7 @@ from harness.backends.items import (
     SCORED,
 )
 from harness.backends.pipeline import fingerprints, results_for
-from harness.backends.stages.score import Scored
+from harness.backends.values import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
 from harness.card_folders import CardFolders
 from harness.datasets import Dataset, Images, picture_of

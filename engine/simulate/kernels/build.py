@@ -28,7 +28,6 @@ from engine.native.loops import Argument, Loop
 from engine.native.prebuilt import FOLDER, PREFIX, object_name, supported
 from engine.native.registers import LEVEL, LEVELS, Level
 from engine.native.sources import sources_digest
-from engine.simulate.kernels import alone
 from engine.simulate.kernels.entries import MAKERS, signature
 
 NAMES = (*MAKERS, *(loop.name for loop in LOOPS))
@@ -68,7 +67,7 @@ def _in_child(level: Level, path: Path) -> None:
             "NUMBA_CPU_FEATURES": level.feature_text,
             "NUMBA_CACHE_DIR": unused,
         }
-        command = [sys.executable, "-P", str(Path(alone.__file__)), "object", str(path)]
+        command = [sys.executable, "-P", str(Path(__file__).with_name("alone.py")), "object", str(path)]
         finished = subprocess.run(command, env=environment, capture_output=True, text=True)
     if finished.returncode:
         raise RuntimeError(f"kernels for {level.name}: {finished.stderr.strip().splitlines()[-1]}")

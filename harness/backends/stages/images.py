@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -13,21 +12,9 @@ from engine.convert.items import DATA
 from engine.convert.runner import Stage, Work
 from engine.errors import MissingError
 from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
+from harness.backends.values import CalibrationUse
 from harness.datasets import Dataset, Samples, Split
 from harness.zoo.cards import ModelCard, load_card
-
-
-@dataclass(frozen=True)
-class CalibrationUse:
-    """Which samples are calibrated with.
-
-    Attributes:
-        samples: how many of the card's calibration split.
-        seed: to draw them with; None for the first ones.
-    """
-
-    samples: int
-    seed: int | None
 
 
 @cache

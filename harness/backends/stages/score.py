@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from engine.convert.runner import Stage, Work
 from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
+from harness.backends.values import Scored
 from harness.datasets import Targets
 from harness.metrics import Metric, Score
 from harness.metrics.resampling import draws_of, spread
@@ -20,20 +20,6 @@ from harness.trials.worst import decisions_of_worst, worst_samples
 from harness.zoo.cards import Labels
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Figures of a quantised model's outputs.
-
-    Attributes:
-        accuracy, fidelity: see there.
-        predictions: see :attr:`harness.trials.trial.Outcome.predictions`.
-    """
-
-    accuracy: Accuracy
-    fidelity: Fidelity
-    predictions: Mapping[str, Array]
 
 
 def paired_accuracy(

@@ -15,7 +15,8 @@ import pytest
 
 from engine.errors import MissingError, UnsupportedError
 from harness.execution.child import _answer_on, _compute, _symptom
-from harness.execution.isolation import CHILD, STARTED, Reply, Task
+from harness.execution.isolation import CHILD, STARTED
+from harness.execution.task import Reply, Task
 from harness.trials.tasks import Preparation
 from harness.trials.trial import Symptom
 from tests.harness import fakes

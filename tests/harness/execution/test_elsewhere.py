@@ -13,7 +13,7 @@ from engine.fingerprint import fingerprint_of
 from harness.execution import elsewhere
 from harness.execution.coordinator import Plan, run_sweep, serial
 from harness.execution.elsewhere import placed_here, refuse_other_inputs, refuse_other_sources
-from harness.execution.isolation import Task
+from harness.execution.task import Task
 from harness.trials.tasks import Bench
 from harness.trials.trial import NODES_FILE, RESULT_FILE, Symptom, TrialResult, card_key
 from harness.zoo.cards import load_card

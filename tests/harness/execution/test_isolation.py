@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from harness.execution import isolation
-from harness.execution.isolation import Child, ChildPool, Reply, Task, _cause_of_death, _explained, _last_stage, _Limit
+from harness.execution.isolation import Child, ChildPool, _cause_of_death, _explained, _last_stage, _Limit
+from harness.execution.task import Reply, Task
 from harness.trials.tasks import Bench
 from harness.trials.trial import Failure, Symptom
 from tests.harness import fakes

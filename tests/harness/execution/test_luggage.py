@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.cache import Cache
-from harness.execution.isolation import Reply, Task, run_task
+from harness.execution.isolation import run_task
 from harness.execution.luggage import Luggage, pack_luggage
 from harness.execution.planning import resolve
+from harness.execution.task import Reply, Task
 from harness.suites.suite import open_suite
 from harness.sweep import expansion_of
 from harness.trials.tasks import Preparation

@@ -21,7 +21,7 @@ from harness.backends.items import (
     NODES,
     SCORED,
 )
-from harness.backends.stages.score import Scored
+from harness.backends.values import Scored
 from harness.execution import pipeline
 from harness.execution.pipeline import prepare, run_trial
 from harness.suites.settings import Engine, Settings

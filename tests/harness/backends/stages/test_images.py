@@ -8,7 +8,8 @@ import pytest
 from engine.convert.items import DATA
 from engine.errors import ConfigError
 from harness.backends.items import CALIBRATION_USE, CARD, DATA_DIGEST, DATASET, SAMPLES
-from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES, CalibrationUse
+from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES
+from harness.backends.values import CalibrationUse
 from tests.card_images import trained
 from tests.harness.backends.stages import work
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
-from harness.backends.stages.score import SCORE, Scored, fidelity_of, paired_accuracy
+from harness.backends.stages.score import SCORE, fidelity_of, paired_accuracy
+from harness.backends.values import Scored
 from harness.metrics import open_metric
 from harness.metrics.resampling import weightings
 from harness.trials.comparison import FidelityMeter
