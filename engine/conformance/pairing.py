@@ -57,6 +57,26 @@ def pair(first: ir.Model, second: ir.Model) -> Pairing:
     return Pairing(names, _rest(expected, actual, partners), renamed, weight)
 
 
+def agreement(first: ir.Model, second: ir.Model) -> int:
+    """How many more nodes, ``HzCalibration`` aside, are the same in both by name than are in one of them alone.
+
+    The same in operator, inputs, attributes and results, and in names and numbers of constants.
+    """
+    expected, actual = (_float_nodes(model) for model in (first, second))
+    by_name = {str(node.name): node for node in actual}
+    pairs = ((node, by_name.get(str(node.name))) for node in expected)
+    same = sum(other is not None and _same(node, other) for node, other in pairs)
+    return 3 * same - len(expected) - len(actual)
+
+
+def _same(node: ir.Node, other: ir.Node) -> bool:
+    """Whether two nodes of one name differ in nothing."""
+    if next(_differences(node, other, {}), None) or next(_renamings(node, other), None):
+        return False
+    constants = tuple(_constants(node, other))
+    return all(a.name == b.name for a, b in constants) and not next(_weight_differences(constants), None)
+
+
 def _float_nodes(model: ir.Model) -> list[ir.Node]:
     return [node for node in model.graph if not is_calibration(node)]
 

@@ -11,8 +11,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from engine.chips import load_chip
 from engine.config import parse_config, read_yaml
 from engine.conformance.cases import RecordedCase, printed_name
+from engine.conformance.name_evidence import NameVerdict, name_verdicts
+from engine.conformance.rewrite_evidence import RewriteSubject
 from engine.conformance.stages import activation_thresholds, calibrated_tensors, weight_thresholds
 from engine.convert.items import DATA, EQUALIZED, REQUESTS
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
@@ -25,13 +28,14 @@ from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model,
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
 from engine.rulebook.marks import rules_of
+from engine.rulebook.name import Naming
 
 MOST_NAMES = 20
 """How many contradictions, and how many cases that need it, are kept of a rule."""
 FIXED_TOLERANCE = 1e-5
 """Relative difference of thresholds that are the same."""
-DROPPABLE = tuple(rule.id for table in BOOK.tables for rule in table)
-"""Rules that a placement can be tried without: not the passes."""
+DROPPABLE = tuple(rule.id for table in BOOK.tables if table not in BOOK.names.values() for rule in table)
+"""Rules that a placement can be tried without: not the passes, and not those of names, which decide nothing else."""
 MEASURED = frozenset({"scale.moved-values", "scale.softmax-margin"})
 """Rules about the data that a threshold is measured on: no placement shows whether they hold."""
 
@@ -50,9 +54,10 @@ class PlacedSubject:
     march: str
     requests: PlacementOptions
 
-    def placed(self, book: Book = BOOK) -> ir.Model:
-        """The model with devices, calibrations and scales by the rules of ``book``."""
-        return place(decomposed(self.optimized, self.march, self.requests), self.march, self.requests, book).model
+    def placed(self, book: Book = BOOK, names: Naming | None = None) -> ir.Model:
+        """The model with devices, calibrations and scales by the rules of ``book``; ``names`` names what is new."""
+        optimized = decomposed(self.optimized, self.march, self.requests)
+        return place(optimized, self.march, self.requests, book, names).model
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,15 @@ class GatheredEvidence:
     apart: int = 0
     apart_contradicted: int = 0
     gained: int = 0
+
+    def count(self, verdict: RuleVerdict, case: RecordedCase) -> None:
+        """Count ``verdict``, which is of ``case``."""
+        if verdict.agrees:
+            self.cases.add(case.name)
+            self.families.add(case.family)
+            self.nodes += 1
+        else:
+            self.contradicted.append(f"{case.name}: {verdict.where}")
 
     def as_json(self) -> dict[str, Any]:
         """Counts, and names of at most :data:`MOST_NAMES` cases."""
@@ -289,32 +303,58 @@ def gather(
         except PtqlabError as error:
             passed_over(case.name, str(error))
             continue
-        placed = subject.placed()
-        for verdict in verdicts(placed, case):
+        naming = Naming(load_chip(subject.march).family)
+        placed = subject.placed(names=naming)
+        named = list(name_verdicts(case, naming, placed))
+        of_names = (RuleVerdict(each.rule, each.name, each.agrees) for each in named)
+        for verdict in (*verdicts(placed, case), *of_names):
             evidence = found.get(verdict.rule)
             if evidence is None:
                 continue
             if case.family in apart:
                 evidence.apart += verdict.agrees
                 evidence.apart_contradicted += not verdict.agrees
-            elif verdict.agrees:
-                evidence.cases.add(case.name)
-                evidence.families.add(case.family)
-                evidence.nodes += 1
             else:
-                evidence.contradicted.append(f"{case.name}: {verdict.where}")
+                evidence.count(verdict, case)
         size = len(subject.optimized.graph)
         if size <= most_nodes and case.family not in apart:
-            answer, expected = answer_of(case), signature(placed)
-            agreed = agreement(placed, answer)
-            for rule in DROPPABLE:
-                other = subject.placed(BOOK.without(rule))
-                if signature(other) != expected:
-                    needing[rule].append((size, case.name))
-                    found[rule].gained += agreed - agreement(other, answer)
+            for rule, gained in (*_gained_by_placing(subject, case, placed), *_gained_by_names(named)):
+                needing[rule].append((size, case.name))
+                found[rule].gained += gained
+            for rule, gained in _gained_by_passes(case):
+                needing[rule].append((size, case.name))
+                found[rule].gained += gained
+                if gained > 0:
+                    found[rule].cases.add(case.name)
+                    found[rule].families.add(case.family)
     for rule, pairs in needing.items():
         found[rule].needed = [name for _, name in sorted(pairs)]
     return found
+
+
+def _gained_by_placing(subject: PlacedSubject, case: RecordedCase, placed: ir.Model) -> Iterator[tuple[str, int]]:
+    """The rules without which ``subject`` is placed otherwise, and how much further from the original's decisions."""
+    answer, expected = answer_of(case), signature(placed)
+    agreed = agreement(placed, answer)
+    for rule in DROPPABLE:
+        other = subject.placed(BOOK.without(rule))
+        if signature(other) != expected:
+            yield rule, agreed - agreement(other, answer)
+
+
+def _gained_by_names(named: Sequence[NameVerdict]) -> Iterator[tuple[str, int]]:
+    """The rules without which something has another name, and how many more names are the original's with them."""
+    gained: dict[str, int] = {}
+    for each in named:
+        if each.other != each.name:
+            gained[each.rule] = gained.get(each.rule, 0) + each.gained
+    yield from gained.items()
+
+
+def _gained_by_passes(case: RecordedCase) -> Iterator[tuple[str, int]]:
+    """The passes without which the graph of ``case`` is another one, and how much further from the original's."""
+    if case.calibrated.is_file():
+        yield from ((rule, gained) for rule, gained in RewriteSubject.of(case).gained().items() if gained)
 
 
 def write_evidence(found: Mapping[str, GatheredEvidence], path: Path) -> Path:

@@ -85,6 +85,11 @@ class Pipeline:
     def __iter__(self) -> Iterator[ir.passes.PassBase]:
         return iter((*self.opening, *self.round, *self.settled, *self.closing))
 
+    def without(self, *names: str) -> Pipeline:
+        """The pipeline that lacks the passes of these names, which are those of their classes."""
+        parts = (self.opening, self.round, self.settled, self.closing)
+        return Pipeline(*(tuple(item for item in part if type(item).__name__ not in names) for part in parts))
+
 
 def optimize(original: ir.Model, march: str) -> ir.Model:
     """The float graph that placement, calibration and quantisation work on.
@@ -101,7 +106,11 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
         ConfigError: there is no such march.
         OptimizeError: a pass left a graph that does not hold together.
     """
-    passes = pipeline(load_chip(march))
+    return run_pipeline(pipeline(load_chip(march)), original, march)[0]
+
+
+def run_pipeline(passes: Pipeline, original: ir.Model, march: str) -> tuple[ir.Model, frozenset[str]]:
+    """What ``passes`` make of ``original``, as :func:`optimize` says; and the names of those that changed something."""
     model = original.clone()
     checked = CheckedPasses(model)
     checked.run(passes.opening)
@@ -115,7 +124,7 @@ def optimize(original: ir.Model, march: str) -> ir.Model:
     checked.run(passes.closing)
     _remove_foreign_metadata(model)
     model.metadata_props[MARK_MARCH] = march
-    return model
+    return model, frozenset(checked.changed)
 
 
 def pipeline(march: Chip) -> Pipeline:

@@ -40,6 +40,8 @@ class CheckedPasses:
         check_order(model, "optimisation")
         check_names(model)
         self._known = {node: _state(node) for node in model.graph}
+        self.changed: set[str] = set()
+        """Names of the passes that have changed something."""
 
     def run(self, passes: Sequence[ir.passes.PassBase]) -> list[str]:
         """Run ``passes`` once, in order; the names of those that changed something.
@@ -52,6 +54,7 @@ class CheckedPasses:
             if _applied(item, self._model):
                 changed.append(type(item).__name__)
                 self._check(changed[-1])
+        self.changed.update(changed)
         return changed
 
     def settle(self, passes: Sequence[ir.passes.PassBase]) -> None:

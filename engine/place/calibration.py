@@ -31,6 +31,7 @@ from engine.place.scales import mark_scales
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
+from engine.rulebook.name import Named, Naming, Part
 from engine.rulebook.rule import Table
 from engine.rulebook.width import Chained
 
@@ -45,6 +46,7 @@ def insert_calibration(
     output_type: str | None,
     asked: Collection[str] = (),
     book: Book = BOOK,
+    names: Naming | None = None,
 ) -> None:
     """An ``HzCalibration`` on every tensor that the BPU reads, and on results that do not stay in int32.
 
@@ -55,15 +57,16 @@ def insert_calibration(
         output_type: what is asked of all outputs.
         asked: names of the tensors of which int16 is asked.
         book: the rules.
+        names: gives the names; by the rules of ``book`` if there is none.
     """
-    rules = _Rules(book, march.family, {}, {})
+    rules = _Rules(book, march.family, {}, {}, names or Naming(march.family, book.names))
     inserted: dict[ir.Value, ir.Value] = {}
     for chain in _separated(chains(model, march), types, rules):
         rule = rule_for(chain[0])
         if rule is None:
             continue
         for index, axis in rule.weights(chain[0]).items():
-            calibrate_weight(chain[0], index, axis)
+            calibrate_weight(chain[0], index, axis, rules.names)
         for node, index in _activation_inputs(chain, rule):
             _calibrate_input(node, index, types, inserted, rules)
     for node in model.graph:
@@ -72,7 +75,7 @@ def insert_calibration(
             for index in rule.activations(node):
                 _calibrate_input(node, index, types, inserted, rules)
     for value, calibrated in inserted.items():
-        _let_cpu_read(model, value, calibrated)
+        _let_cpu_read(model, value, calibrated, rules.names)
     for value, left_out in rules.left_out.items():
         producer = value.producer()
         if producer is not None and value not in inserted:
@@ -85,15 +88,19 @@ def insert_calibration(
     _leave_out(model, book.before_scales, rules.family)
     mark_scales(model, march, asked, book)
     _leave_out(model, book.after_scales, rules.family)
+    for node in filter(is_calibration, model.graph):
+        for name_rule in rules.names.rules(node):
+            note(node, name_rule)
 
 
 class _Rules(NamedTuple):
-    """The rules, the chips that they are for, and which of them left a calibration out, or cut a sum off behind it."""
+    """The rules, the chips that they are for, which left a calibration out, or cut a sum off behind it; names."""
 
     book: Book
     family: ChipFamily
     left_out: dict[ir.Value, str]
     apart: dict[ir.Value, str]
+    names: Naming
 
 
 def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: ChipFamily) -> None:
@@ -151,7 +158,8 @@ def _calibrate_input(
             rules.left_out.setdefault(value, rule.id)
         return
     if value not in inserted:
-        inserted[value] = _insert(node, value, _of_activation(site.decided or types.get(value, INT8)), rule.id)
+        attributes = _of_activation(site.decided or types.get(value, INT8))
+        inserted[value] = _insert(node, value, attributes, rules.names, rule.id)
         _fix_constant(value, inserted[value], rules)
     node.replace_input_with(index, inserted[value])
 
@@ -165,13 +173,14 @@ def _fix_constant(value: ir.Value, calibrated: ir.Value, rules: _Rules) -> None:
         set_scale_source(calibration, ScaleSource(fixed=threshold, rules=(rule.id,)))
 
 
-def calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
+def calibrate_weight(node: ir.Node, index: int, axis: int, names: Naming) -> None:
     """Let ``node`` read the calibrated form of the weight that is its input ``index``.
 
     Args:
         node: an operator with weights.
         index: of the input.
         axis: output channels of the weight.
+        names: gives the name of a new calibration.
     """
     value = node.inputs[index]
     if value is None or is_calibration(value.producer()):
@@ -183,7 +192,7 @@ def calibrate_weight(node: ir.Node, index: int, axis: int) -> None:
         for other in _calibrations(value)
         if all(attribute(other, key) == item for key, item in attributes.items())
     ]
-    node.replace_input_with(index, shared[0] if shared else _insert(node, value, attributes))
+    node.replace_input_with(index, shared[0] if shared else _insert(node, value, attributes, names))
 
 
 def _calibrations(value: ir.Value) -> list[ir.Node]:
@@ -191,7 +200,7 @@ def _calibrations(value: ir.Value) -> list[ir.Node]:
     return [usage.node for usage in value.uses() if is_calibration(usage.node)]
 
 
-def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> None:
+def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value, names: Naming) -> None:
     """What is calibrated is read so by CPU nodes too, and, where the BPU computes it, by graph outputs.
 
     In the calibrated models of 40 networks no node reads a tensor beside its calibration (11,700 inputs do not).
@@ -207,18 +216,24 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value) -> Non
         model.graph.remove(calibration)
         model.graph.insert_after(producer, calibration)
     if value.is_graph_output() and on_bpu(producer):
-        name = value.name
-        value.name, calibrated.name = f"{name}_before", name
+        name = str(value.name)
+        value.name = names.of(Named(Part.BEFORE, tensor=name))
+        calibrated.name = names.of(Named(Part.CALIBRATED, tensor=name, is_output=True))
         outputs = model.graph.outputs
         outputs[outputs.index(value)] = calibrated
         if calibration is not None:
-            calibration.name = f"{value.name}_HzCalibration"
+            calibration.name = names.of(Named(Part.CALIBRATION, tensor=value.name))
 
 
-def _insert(before: ir.Node, value: ir.Value, attributes: Attributes, rule: str | None = None) -> ir.Value:
+def _insert(
+    before: ir.Node, value: ir.Value, attributes: Attributes, names: Naming, rule: str | None = None
+) -> ir.Value:
     """An ``HzCalibration`` of ``value`` in front of ``before``; its output."""
-    suffix = f"_{len(others)}" if (others := _calibrations(value)) else ""
-    node = _calibration_node(value, attributes, f"{value.name}_calibrated{suffix}", suffix)
+    number, tensor = len(_calibrations(value)), str(value.name)
+    calibrated = names.of(Named(Part.CALIBRATED, tensor=tensor, number=number))
+    node = _calibration_node(
+        value, attributes, names.of(Named(Part.CALIBRATION, tensor=tensor, number=number)), calibrated
+    )
     mark(node, MARK_RULE, rule)
     graph = before.graph
     if not isinstance(graph, ir.Graph):
@@ -235,10 +250,9 @@ def _of_activation(qtype: str) -> Attributes:
     return {"quant_attrs": ACTIVATION_QUANT_ATTRS, "qtype": qtype, "constant": 1, "switch": "ON"}
 
 
-def _calibration_node(value: ir.Value, attributes: Attributes, output: str, suffix: str = "") -> ir.Node:
+def _calibration_node(value: ir.Value, attributes: Attributes, name: str, output: str) -> ir.Node:
     """An ``HzCalibration`` of ``value``, in no graph yet."""
     result = ir.Value(name=output, type=value.type, shape=value.shape)
-    name = f"{value.name}_HzCalibration{suffix}"
     return ir.node(CALIBRATION_OP, [value], attributes, domain=HORIZON_DOMAIN, outputs=[result], name=name)
 
 
@@ -250,22 +264,21 @@ def _calibrate_result(model: ir.Model, site: Result, rules: _Rules) -> None:
     if rule.then is Calibrate.NO:
         note(site.chain[-1], rule.id)
         return
-    _insert_behind(model, site.value, _of_activation(site.requested or INT8), rule.id)
+    _insert_behind(model, site.value, _of_activation(site.requested or INT8), rules.names, rule.id)
 
 
-def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes, rule: str) -> None:
-    """Let every reader of ``value``, the graph's outputs too, read its calibrated form.
-
-    A graph output keeps its name: the tensor before it is called ``<name>_before``.
-    """
+def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes, names: Naming, rule: str) -> None:
+    """Let every reader of ``value``, the graph's outputs too, read its calibrated form."""
     name = str(value.name)
     producer = value.producer()
     if producer is None:
         return
     is_output = value.is_graph_output()
     if is_output:
-        value.name = f"{name}_before"
-    node = _calibration_node(value, attributes, name if is_output else f"{name}_calibrated")
+        value.name = names.of(Named(Part.BEFORE, tensor=name))
+    calibrated = names.of(Named(Part.CALIBRATED, tensor=name, is_output=is_output))
+    own = names.of(Named(Part.CALIBRATION, tensor=str(value.name)))
+    node = _calibration_node(value, attributes, own, calibrated)
     mark(node, MARK_RULE, rule)
     value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
     node.replace_input_with(0, value)

@@ -25,10 +25,17 @@ from engine.place.widths import check_types, tensor_types
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.integers import ARITHMETIC
 from engine.rulebook.marks import note
+from engine.rulebook.name import Naming
 from engine.terms import Compatibility
 
 
-def place(optimized: ir.Model, march: str, options: PlacementOptions | None = None, book: Book = BOOK) -> Placement:
+def place(
+    optimized: ir.Model,
+    march: str,
+    options: PlacementOptions | None = None,
+    book: Book = BOOK,
+    names: Naming | None = None,
+) -> Placement:
     """Decide BPU or CPU per node and insert the calibration nodes.
 
     Args:
@@ -37,6 +44,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
         options: requests of the configuration.
         book: the rules that decide.
+        names: gives the names, and knows afterwards by which rules; by those of ``book`` if there is none.
 
     Raises:
         ConfigError: unknown march, or int16 on a march without it.
@@ -50,7 +58,7 @@ def place(optimized: ir.Model, march: str, options: PlacementOptions | None = No
     refusals += _outputs_in_float(model, options)
     _expand_on_cpu(model)
     widths = tensor_types(model, rules, options, book)
-    insert_calibration(model, rules, widths.types, options.output_type, widths.asked, book)
+    insert_calibration(model, rules, widths.types, options.output_type, widths.asked, book, names)
     _note_widths(widths.rules)
     _note_arithmetic(model, rules.family, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION

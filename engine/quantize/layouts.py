@@ -9,6 +9,7 @@ import onnx_ir as ir
 from engine.graph import sole_reader, used_once
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
 from engine.ops.core.float_nodes import TO_NHWC
+from engine.rulebook.name import TO_NCHW_MARK, Named, Naming, Part
 
 TO_NCHW = (0, 3, 1, 2)
 """Permutation from NHWC."""
@@ -17,7 +18,7 @@ CHANNELS_LAST = 3
 """Channel axis of an NHWC tensor."""
 
 
-def simplify_layouts(graph: ir.Graph) -> None:
+def simplify_layouts(graph: ir.Graph, names: Naming) -> None:
     """Merge transposes and reshapes that follow one another, in place.
 
     A tensor is given the float graph's layout where it is made, not before its first reader (``sknet``, ``yolo11``).
@@ -28,7 +29,7 @@ def simplify_layouts(graph: ir.Graph) -> None:
     become one under the first's name, with the second's shape and result.
     """
     for node in list(graph):
-        if _is(node, "Transpose") and "_NHWC2NCHW_LayoutConvert_Output" in str(node.name):
+        if _is(node, "Transpose") and TO_NCHW_MARK in str(node.name):
             _move_to_producer(graph, node)
     for node in list(graph):
         if _is(node, "Transpose") and _cancels(_input(node).producer(), node):
@@ -40,11 +41,11 @@ def simplify_layouts(graph: ir.Graph) -> None:
         if node.graph is not graph:
             continue
         if _is(node, "Transpose"):
-            _merge_with_producer(graph, node)
+            _merge_with_producer(graph, node, names)
             if node.graph is graph and _changes_nothing(node):
                 _bypass(graph, node)
         elif _is(node, "Reshape"):
-            _absorb_pixel_transpose(graph, node)
+            _absorb_pixel_transpose(graph, node, names)
     for node in list(graph):
         if _is(node, "Reshape"):
             _merge_reshapes(graph, node)
@@ -86,7 +87,7 @@ def _merge_reshapes(graph: ir.Graph, node: ir.Node) -> None:
     _reshape_further(graph, first, node)
 
 
-def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
+def _merge_with_producer(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
     source = _input(node)
     producer = source.producer()
     if producer is None:
@@ -94,9 +95,9 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node) -> None:
     if _is(producer, "Transpose"):
         _merge_transposes(graph, node)
     elif _is(producer, "Reshape") and used_once(source) and _keeps_order(node):
-        _as_reshape(graph, node)
+        _as_reshape(graph, node, names)
     elif _is(producer, "Reshape") and used_once(source):
-        _cancel_around_reshape(graph, node, producer)
+        _cancel_around_reshape(graph, node, producer, names)
     elif _is(producer, "HzDequantize", HORIZON_DOMAIN) and used_once(source):
         _cancel_around(graph, node, producer)
 
@@ -117,7 +118,7 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
     dequantize.outputs[0].name = name
 
 
-def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> None:
+def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node, names: Naming) -> None:
     """NHWC to NCHW, Reshape that keeps N and C, NCHW to NHWC: on the BPU only the Reshape stays, of H and W.
 
     Exact for every shape: per sample and channel both ways keep the order of the pixels, however H and W cut it.
@@ -131,12 +132,13 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node) -> 
         reshape.replace_input_with(0, _input(before))
         _remove_unread(graph, before)
         target = _input(node)
-        _set_shape(graph, reshape, shape_of(node.outputs[0]), f"{reshape.name}_{node.name}_shape")
+        name = names.of(Named(Part.SHAPE, node=str(reshape.name), transpose=str(node.name)))
+        _set_shape(graph, reshape, shape_of(node.outputs[0]), name)
         target.shape = node.outputs[0].shape
         _bypass(graph, node)
 
 
-def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
+def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
     source = _input(node)
     producer = source.producer()
     if producer is not None and _is(producer, "HzDequantize", HORIZON_DOMAIN) and used_once(source):
@@ -144,18 +146,18 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node) -> None:
         return
     if producer is None or not _is(producer, "Transpose") or not used_once(source):
         return
-    if _keeps_order(producer) and _cancels_into_reader(graph, producer, node):
+    if _keeps_order(producer) and _cancels_into_reader(graph, producer, node, names):
         return
     if _keeps_order(producer):
-        node.name = f"{producer.name}_reshape"
+        node.name = names.of(Named(Part.RESHAPES, transpose=str(producer.name)))
         target = constant_of(node.inputs[1])
         if target is None or not target.all():  # a 0 would mean another axis now
-            _set_shape(graph, node, shape_of(node.outputs[0]), f"{node.name}_shape")
+            _set_shape(graph, node, shape_of(node.outputs[0]), names.of(Named(Part.SHAPE, node=node.name)))
         node.replace_input_with(0, _input(producer))
         graph.remove(producer, safe=True)
 
 
-def _cancels_into_reader(graph: ir.Graph, transpose: ir.Node, reshape: ir.Node) -> bool:
+def _cancels_into_reader(graph: ir.Graph, transpose: ir.Node, reshape: ir.Node, names: Naming) -> bool:
     """Remove both where the second restores the shape before the first, and make a layout change behind a Reshape.
 
     As before the last operand of the Concat in ``crnn_gru``.
@@ -166,12 +168,12 @@ def _cancels_into_reader(graph: ir.Graph, transpose: ir.Node, reshape: ir.Node) 
         return False
     if not _keeps_order(reader):
         return False
-    name = f"{reader.name}_reshape"
+    name = names.of(Named(Part.RESHAPES, transpose=str(reader.name)))
     old = reader.outputs[0]
     new = ir.Value(name=old.name, type=old.type, shape=old.shape)
     made = ir.node("Reshape", [_input(transpose), reshape.inputs[1]], outputs=[new], name=name)
     ir.convenience.replace_nodes_and_values(graph, reader, [reader], [made], reader.outputs, made.outputs)
-    _set_shape(graph, made, shape_of(made.outputs[0]), f"{name}_target_shape")
+    _set_shape(graph, made, shape_of(made.outputs[0]), names.of(Named(Part.SHAPE, node=name, replaces=True)))
     graph.remove([reshape, transpose], safe=True)
     return True
 
@@ -192,15 +194,15 @@ def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
         graph.remove(transpose, safe=True)
 
 
-def _as_reshape(graph: ir.Graph, node: ir.Node) -> None:
-    """Make the transpose ``node`` behind a Reshape one as well, ``<node>_reshape``, and join the two."""
-    name = f"{node.name}_reshape"
+def _as_reshape(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
+    """Make the transpose ``node`` behind a Reshape one as well, and join the two."""
+    name = names.of(Named(Part.RESHAPES, transpose=str(node.name)))
     result = node.outputs[0]
     new = ir.Value(name=result.name, type=result.type, shape=result.shape)
     made = ir.node("Reshape", [_input(node)], outputs=[new], name=name)
     ir.convenience.replace_nodes_and_values(graph, node, [node], [made], [result], made.outputs)
     made.resize_inputs(2)
-    _set_shape(graph, made, shape_of(new), f"{name}_target_shape")
+    _set_shape(graph, made, shape_of(new), names.of(Named(Part.SHAPE, node=name, replaces=True)))
     first = _input(made).producer()
     if first is not None:
         _reshape_further(graph, first, made)

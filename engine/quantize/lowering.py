@@ -27,7 +27,6 @@ from engine.ir import (
 )
 from engine.ops.core.base import Quantized
 from engine.ops.core.float_nodes import TO_NHWC
-from engine.ops.core.unit_conv import rescaling_name
 from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import mark_placement
@@ -37,6 +36,8 @@ from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
 from engine.quantize.rescaling import constant_integers, requantize, rescale
 from engine.quantize.scales import calibration_before, calibration_behind, own_calibration
 from engine.quantize.writer import DTYPES, GraphWriter, transposed
+from engine.rulebook.marks import note
+from engine.rulebook.name import Named, Naming, Part
 
 SUM_INPUT = 4
 """Position of the summed operand of a convolution, behind its bias."""
@@ -44,29 +45,20 @@ SUM_INPUT = 4
 
 @dataclass(frozen=True)
 class Reader:
-    """An input of a quantised node: what changes its layout is named after it."""
+    """An input of a quantised node."""
 
     node: str
     index: int
 
-    @property
-    def layout_change(self) -> str:
-        """Name of the node that transposes it."""
-        return f"{self.node}_NCHW2NHWC_LayoutConvert_Input{self.index}"
 
-    @property
-    def transposed(self) -> str:
-        """Name of what that gives."""
-        return f"{self.node}_nchw2nhwc_transposed_input{self.index}"
-
-
-def quantize(calibrated: ir.Model, march: str) -> ir.Model:
+def quantize(calibrated: ir.Model, march: str, names: Naming | None = None) -> ir.Model:
     """Lower ``calibrated`` to the BPU's integer arithmetic.
 
     Args:
         calibrated: a model from :func:`engine.calibrate.calibrate`, or a ``*_calibrated_model.onnx`` of the original
             toolchain (its placement is derived by the same rules). Not changed.
         march: ``bernoulli2``, ``bayes`` or ``bayes-e``.
+        names: gives the names, and knows afterwards by which rules; those of the original if there is none.
 
     Returns:
         A model of the original's format: domain ``horizon``, NHWC between integer operators, int32 tails.
@@ -76,21 +68,23 @@ def quantize(calibrated: ir.Model, march: str) -> ir.Model:
         ConfigError: there is no such march.
     """
     rules = load_chip(march)
+    names = names or Naming(rules.family)
     source = calibrated.clone()
     if MARK_MARCH not in source.metadata_props:
         mark_placement(source, rules)
-    sums_as_convolutions(source, rules)
+    sums_as_convolutions(source, rules, names)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # scales of 0 and infinite: requantization
-        return IntegerGraph(source, rules).build()
+        return IntegerGraph(source, rules, names).build()
 
 
 class IntegerGraph:
     """Builds the quantised graph of one calibrated model; see :class:`engine.ops.core.base.Lowering`."""
 
-    def __init__(self, source: ir.Model, march: Chip) -> None:
+    def __init__(self, source: ir.Model, march: Chip, names: Naming) -> None:
         self.march = march
         self._source = source
-        self._writer = GraphWriter()
+        self._names = names
+        self._writer = GraphWriter(names)
         self._floats: dict[str, ir.Value] = {}
         self._integers: dict[str, dict[str, Quantized]] = {}
         self._scale_names: dict[ir.Value, str] = {}
@@ -111,7 +105,10 @@ class IntegerGraph:
                 self._copy(node)
         outputs = [self._output(value) for value in self._source.graph.outputs]
         model = self._writer.model(self._source, inputs, outputs, self.march.name)
-        simplify_layouts(model.graph)
+        simplify_layouts(model.graph, self._names)
+        for node in model.graph:
+            for rule in self._names.rules(node):
+                note(node, rule)
         return model
 
     def integer(
@@ -157,9 +154,11 @@ class IntegerGraph:
 
     def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
         """See :meth:`engine.ops.core.base.Lowering.padded`."""
-        name = self._writer.unique(f"{before_calibration(value).name}_calibrated_pad")
+        tensor = str(before_calibration(value).name)
+        name = self._writer.unique(self._names.of(Named(Part.PADS, tensor=tensor)))
         inputs, attributes, shape = zero_padding(name, form, pads, self)
-        result = self._writer.append("HzPad", name, inputs, attributes, f"{name}_output", form.value.type, shape)
+        output = self._names.of(Named(Part.PADDED, node=name))
+        result = self._writer.append("HzPad", name, inputs, attributes, output, form.value.type, shape)
         return replace(form, value=result)
 
     def constant(self, value: ir.Value | None) -> NDArray[Any] | None:
@@ -206,7 +205,8 @@ class IntegerGraph:
         self._quantized_ahead.update(values if moves else ())
         if len(shape_of(results[0])) != len(TO_NHWC):  # only maps have a layout (52 of 52 nodes of rank 3, 9 of rank 5)
             attributes = {key: item for key, item in attributes.items() if key != "data_format"}
-        self._writer.add(op_type, str(name or node.name), inputs, attributes, values, domain)
+        own = name or self._names.of(Named(Part.COMPUTES, node=str(node.name)))
+        self._writer.add(op_type, own, inputs, attributes, values, domain)
         for result, value, width in zip(results, values, widths, strict=True):
             calibration = self.calibration(result)
             offset = 0 if calibration is None else calibration.offset
@@ -220,11 +220,11 @@ class IntegerGraph:
         if op_type not in known or head not in known[op_type].float_types:
             raise TypeError(f"a rule makes {op_type} of {head}, which the operator does not declare (float_types)")
 
-    def _integer_value(self, result: ir.Value, bits: int, layout: str, keeps_name: bool) -> ir.Value:
-        """The integers of ``result``; what is quantised in front of movements keeps its name (40 in four networks)."""
+    def _integer_value(self, result: ir.Value, bits: int, layout: str, ahead: bool) -> ir.Value:
+        """The integers of ``result``; ``ahead``: that is moved before anything computes with it."""
         shape = shape_of(result)
         return self._writer.value(
-            f"{result.name}" if keeps_name else f"{result.name}_quantized",
+            self._names.of(Named(Part.INTEGERS, tensor=str(result.name), ahead=ahead)),
             ir.TensorType(DTYPES[bits]),
             transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
         )
@@ -236,11 +236,9 @@ class IntegerGraph:
 
     def _scale_name(self, node: ir.Node, source: ir.Value, result: ir.Value, bits: int) -> str:
         """Name of the constant that dequantises ``result``: of its accumulator, its calibration, or what it moves."""
-        if bits == 32:
-            return f"{node.name}_x_scale"
-        if own_calibration(result) is None and source in self._scale_names:
-            return self._scale_names[source]
-        return f"{result.name}_HzCalibration_y_scale"
+        before = self._scale_names.get(source, "") if own_calibration(result) is None else ""
+        site = Named(Part.SCALE, tensor=str(result.name), node=str(node.name), in_int32=bits == 32)
+        return self._names.of(replace(site, moved_scale=before))
 
     def _lower(self, chain: Sequence[ir.Node]) -> None:
         rule = rule_for(chain[0])
@@ -279,17 +277,17 @@ class IntegerGraph:
         tensor = before_calibration(value)
         if str(tensor.name) in self._floats:
             return self._floats[str(tensor.name)]
-        name = self._calibrated_name(value)
+        name = self._names.of(Named(Part.FLOAT, tensor=str(value.name), calibrated=self._calibrated_name(value)))
         if name not in self._floats:
             self._floats[name] = self._dequantize(tensor, name)
         return self._floats[name]
 
     def _calibrated_name(self, value: ir.Value) -> str:
-        """Name of the calibrated form of ``value``, its own where it is not calibrated."""
+        """Name of the calibrated form of ``value``; empty where it is not calibrated."""
         if is_calibration(value.producer()):
             return str(value.name)
         calibrated = [usage.node.outputs[0] for usage in value.uses() if is_calibration(usage.node)]
-        return str(calibrated[0].name if calibrated else value.name)
+        return str(calibrated[0].name) if calibrated else ""
 
     def _output(self, value: ir.Value) -> ir.Value:
         """A graph output under its own name."""
@@ -323,13 +321,12 @@ class IntegerGraph:
         if outside:
             source = self._as_input(source, reader)
             shape = transposed(shape, TO_NHWC)
-        node_name = f"{name}_HzCalibration"
         quantized = self._writer.append(
             "HzQuantize",
-            f"{name}_{node_name}_HzQuantize",
-            [source, self.initializer(f"{node_name}_y_scale", wanted.scales)],
+            self._names.of(Named(Part.QUANTIZES, tensor=name)),
+            [source, self.initializer(self._names.of(Named(Part.SCALE, tensor=name)), wanted.scales)],
             {"bits": wanted.bits, **({"axis": 0 if moved else 3} if outside or moved else {})},
-            f"{name}_calibrated_quantized",
+            self._names.of(Named(Part.QUANTIZED, tensor=name)),
             ir.TensorType(DTYPES[wanted.bits]),
             shape,
         )
@@ -344,19 +341,23 @@ class IntegerGraph:
     ) -> Quantized:
         """The integers of a constant that an operator reads as an activation, of the rank of the operator's result.
 
-        Every reader has its own, called ``<node>_<constant>_quantized``; where the layout is another
-        ``<node>_nchw2nhwc_transposed_input<index>``, and where its change moves nothing ``<layout
-        change>_<constant>_quantized`` (2 of 2 single numbers in ``mobilevit``; provisional, 1 network).
+        Every reader has its own.
         """
         node = next(each for each in self._chain if value in each.inputs)
         rank = max(array.ndim, len(shape_of(node.outputs[0])), 1)
         source = str(before_calibration(value).name)
         key = f"{source}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}@{node.name}"
         if key not in self._integers:
-            name = f"{node.name}_{source}_quantized"
-            if layout == "NHWC" and rank == len(TO_NHWC):
-                name = f"{reader.layout_change}_{source}_quantized" if array.size == 1 else reader.transposed
-            name = self._writer.unique(name)
+            site = Named(
+                Part.OPERAND,
+                tensor=source,
+                node=str(node.name),
+                reader=reader.node,
+                index=reader.index,
+                changes_layout=layout == "NHWC" and rank == len(TO_NHWC),
+                is_number=array.size == 1,
+            )
+            name = self._writer.unique(self._names.of(site))
             integers = self.initializer(name, constant_integers(array, wanted, rank, layout))
             self._integers[key] = {layout: Quantized(integers, wanted.scales, wanted.bits)}
         return self._integers[key][layout]
@@ -371,13 +372,20 @@ class IntegerGraph:
         if key not in self._integers:
             layout = "flat" if "flat" in forms else "NHWC"
             as_conv = self.march.requantize_as_conv and layout == "NHWC"
-            source = name if wanted.bits > next(iter(forms.values())).bits else _first_calibrated(value)
-            node = rescaling_name(name, wanted) if as_conv else f"{source or f'{name}_calibrated'}_Requantize"
+            site = Named(
+                Part.REQUANTIZES,
+                tensor=name,
+                calibrated=_first_calibrated(value),
+                scale=float(wanted.scales[0]),
+                widens=wanted.bits > next(iter(forms.values())).bits,
+                as_convolution=as_conv,
+            )
+            node = self._names.of(site)
             form = self._in_layout(forms, layout, Reader(node, 0))
             if as_conv:
-                result = rescale(node, form, wanted, self, self._writer)
+                result = rescale(node, form, wanted, self, self._writer, self._names)
             else:
-                result = requantize(node, layout, form, wanted, self._writer)
+                result = requantize(node, layout, form, wanted, self._writer, self._names)
             self._integers[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
         return self._integers[key]
 
@@ -408,13 +416,14 @@ class IntegerGraph:
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
             return self._cast(tensor, self._in_layout(forms, "NCHW", reader), name)
         outside = "NHWC" in forms and not before
-        scale_name = self._scale_names.get(first.value, f"{tensor.name}_HzCalibration_y_scale")
+        own = Named(Part.SCALE, tensor=str(tensor.name))
+        scale_name = self._scale_names[first.value] if first.value in self._scale_names else self._names.of(own)
         value = self._writer.append(
             "HzDequantize",
-            f"{name}_HzDequantize",
+            self._names.of(Named(Part.DEQUANTIZES, tensor=name)),
             [form.value, self.initializer(scale_name, form.scale)],
             _dequantized_axis(tensor, outside),
-            f"{name}_HzDequantize_dequanti_output" if outside else name,
+            self._names.of(Named(Part.DEQUANTIZED, tensor=name, changes_layout=outside)),
             ir.TensorType(ir.DataType.FLOAT),
             shape_of(form.value),
         )
@@ -423,14 +432,17 @@ class IntegerGraph:
     def _cast(self, tensor: ir.Value, form: Quantized, name: str) -> ir.Value:
         """Positions in the type of the float graph, by a node named after the one that finds them (``tail_argmax``)."""
         producer = tensor.producer()
-        node = f"{name if producer is None else producer.name}_cast"
+        node = self._names.of(Named(Part.CASTS, node=name if producer is None else str(producer.name)))
         return self._writer.append(
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )
 
     def _as_input(self, source: ir.Value, reader: Reader) -> ir.Value:
         """``source`` in NHWC, as an input of ``reader``."""
-        return self._writer.transpose(source, TO_NHWC, reader.layout_change, reader.transposed)
+        names = [
+            self._names.of(Named(part, reader=reader.node, index=reader.index)) for part in (Part.TO_NHWC, Part.IN_NHWC)
+        ]
+        return self._writer.transpose(source, TO_NHWC, *names)
 
     def _reader(self, value: ir.Value, index: int | None = None) -> Reader:
         """Which input of the quantised node of the current chain ``value`` becomes: ``index`` where it is given."""
@@ -440,20 +452,21 @@ class IntegerGraph:
                 return Reader(str(self._chain[0].name), own if node is self._chain[0] else SUM_INPUT)
         return Reader(str(value.name), 0)
 
-    def _to_nchw(self, source: ir.Value, owner: ir.Value | None = None, output: str | None = None) -> ir.Value:
-        """``source`` in NCHW, named after the node that produces ``owner``."""
+    def _to_nchw(self, source: ir.Value, owner: ir.Value | None = None, output: str = "") -> ir.Value:
+        """``source`` in NCHW, of the node that produces ``owner``; ``output``: its name where it is float."""
         value = owner or source
         node = value.producer()
         writer, index = (value.name, 0) if node is None else (node.name, node.outputs.index(value))
-        name = f"{writer}_NHWC2NCHW_LayoutConvert_Output{index}"
-        return self._writer.transpose(source, TO_NCHW, name, output or f"{writer}_nhwc2nchw_transposed_output{index}")
+        site = Named(Part.TO_NCHW, node=str(writer), index=index, float_name=output)
+        names = [self._names.of(replace(site, part=part)) for part in (Part.TO_NCHW, Part.IN_NCHW)]
+        return self._writer.transpose(source, TO_NCHW, *names)
 
 
-def _first_calibrated(value: ir.Value) -> str | None:
-    """Name of the first calibrated form where ``value`` is the second; ``None`` where there is one alone."""
+def _first_calibrated(value: ir.Value) -> str:
+    """Name of the first calibrated form where ``value`` is the second; empty where there is one alone."""
     node = value.producer()
     inner = node.inputs[0] if node is not None and is_calibration(node) else None
-    return None if inner is None or not is_calibration(inner.producer()) else str(inner.name)
+    return "" if inner is None or not is_calibration(inner.producer()) else str(inner.name)
 
 
 def _misplaced_unsigned(tensor: str) -> UnsupportedError:

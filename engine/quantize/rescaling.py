@@ -15,6 +15,7 @@ from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.core.unit_conv import unit_convolution
 from engine.quantize.layouts import CHANNELS_LAST
 from engine.quantize.writer import DTYPES, GraphWriter
+from engine.rulebook.name import Named, Naming, Part
 
 
 def constant_integers(array: NDArray[Any], wanted: Calibration, rank: int, layout: str) -> NDArray[Any]:
@@ -27,15 +28,19 @@ def constant_integers(array: NDArray[Any], wanted: Calibration, rank: int, layou
     return np.asarray(np.clip(integers, info.min, info.max), info.dtype)
 
 
-def rescale(name: str, form: Quantized, wanted: Calibration, lowering: Lowering, writer: GraphWriter) -> ir.Value:
+def rescale(
+    name: str, form: Quantized, wanted: Calibration, lowering: Lowering, writer: GraphWriter, names: Naming
+) -> ir.Value:
     """``form``, NHWC, by a convolution called ``name``: 89 of them in ten recorded networks of bernoulli2."""
     shape = shape_of(form.value)
     inputs, attributes = unit_convolution(name, shape[-1], form, wanted, lowering)
-    kind = ir.TensorType(DTYPES[wanted.bits])
-    return writer.append("HzSQuantizedConv", name, inputs, attributes, f"{name}_quantized", kind, shape)
+    kind, result = ir.TensorType(DTYPES[wanted.bits]), names.of(Named(Part.REQUANTIZED, node=name, as_convolution=True))
+    return writer.append("HzSQuantizedConv", name, inputs, attributes, result, kind, shape)
 
 
-def requantize(node: str, layout: str, form: Quantized, wanted: Calibration, writer: GraphWriter) -> ir.Value:
+def requantize(
+    node: str, layout: str, form: Quantized, wanted: Calibration, writer: GraphWriter, names: Naming
+) -> ir.Value:
     """``form``, which is in ``layout``, by an HzRequantize called ``node``."""
     split = requantization(form.scale.astype(np.float64) / wanted.scales.astype(np.float64), wanted.bits)
     shape = shape_of(form.value)
@@ -53,7 +58,7 @@ def requantize(node: str, layout: str, form: Quantized, wanted: Calibration, wri
             "output_right_shift": (split.right_shift + split.out_shift).tolist() * channels,
             "data_format": "NHWC" if is_map else None,
         },
-        f"{node}_requantized_output",
+        names.of(Named(Part.REQUANTIZED, node=node)),
         ir.TensorType(DTYPES[wanted.bits]),
         shape,
     )

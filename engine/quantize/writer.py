@@ -10,6 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, shape_of, typed_attribute
+from engine.rulebook.name import Kind, Named, Naming, Part
 
 DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
 """Types of integers by their width."""
@@ -21,25 +22,29 @@ PRODUCER = "ptqlab"
 class GraphWriter:
     """A quantised graph as far as it is written.
 
+    Args:
+        names: names what would have the name of something else.
+
     Attributes:
         nodes: in running order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Naming) -> None:
         self.nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
-        self._names: set[str] = set()
+        self._names = names
+        self._taken: set[tuple[Kind, str]] = set()
 
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
         """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads.
 
-        Where another node's constant of that name holds something else, it is called ``name_1``, ``name_2``, ….
+        It gets another name where another node's constant of that name holds something else.
         """
         array = np.asarray(array, order="C")  # numbers without axes stay so
         wanted, number = name, 0
         while (held := self._initializers.get(name)) is not None and not _holds(held, array):
             number += 1
-            name = f"{wanted}_{number}"
+            name = self._names.of(Named(Part.TAKEN_CONSTANT, wanted=wanted, number=number))
         if held is None:
             tensor = ir.tensor(array, name=name)
             self._initializers[name] = ir.Value(
@@ -82,16 +87,17 @@ class GraphWriter:
         domain: str,
     ) -> None:
         """A node called ``name`` if no other node is; attributes that are None are left out."""
-        unique = self.unique(f"node:{name}").removeprefix("node:")
+        unique = self.unique(name, Kind.NODE)
         typed = [typed_attribute(key, item) for key, item in attributes.items() if item is not None]
         self.nodes.append(ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique))
 
-    def unique(self, name: str) -> str:
-        """``name``, with ``_1``, ``_2`` ... behind it where it was given before."""
+    def unique(self, name: str, kind: Kind = Kind.TENSOR) -> str:
+        """``name``, or another one where it was given to something else of its ``kind`` before."""
+        part = Part.TAKEN_NODE if kind is Kind.NODE else Part.TAKEN
         candidate, count = name, 1
-        while candidate in self._names:
-            candidate, count = f"{name}_{count}", count + 1
-        self._names.add(candidate)
+        while (kind, candidate) in self._taken:
+            candidate, count = self._names.of(Named(part, wanted=name, number=count)), count + 1
+        self._taken.add((kind, candidate))
         return candidate
 
     def model(self, source: ir.Model, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], march: str) -> ir.Model:

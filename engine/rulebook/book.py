@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from engine.chips import marches_where
 from engine.errors import ConfigError
-from engine.rulebook import calibrated, device, integers, scale, width
+from engine.rulebook import calibrated, device, integers, name, scale, width
 from engine.rulebook.rewrite import REWRITES
 from engine.rulebook.rule import ALL, Rule, Table
 
@@ -31,6 +31,7 @@ class Book:
         scales: the steps that demand scales.
         values: on which values a threshold is measured.
         margins: what a threshold is multiplied by.
+        names: what everything is called.
     """
 
     devices: tuple[device.DeviceStep, ...] = device.STEPS
@@ -43,6 +44,7 @@ class Book:
     scales: tuple[scale.ScaleStep, ...] = scale.STEPS
     values: Table[scale.MeasuredTensor, str] = scale.VALUES
     margins: Table[scale.MeasuredTensor, float] = scale.MARGINS
+    names: Mapping[name.Part, name.NameTable] = field(default_factory=lambda: name.NAMES)
 
     @property
     def tables(self) -> tuple[Table[Any, Any], ...]:
@@ -58,6 +60,7 @@ class Book:
             *(step.table for step in self.scales),
             self.values,
             self.margins,
+            *self.names.values(),
         )
 
     def without(self, *ids: str) -> Book:
@@ -73,6 +76,7 @@ class Book:
             tuple(replace(step, table=step.table.without(*ids)) for step in self.scales),
             self.values.without(*ids),
             self.margins.without(*ids),
+            name.without_names(self.names, ids),
         )
 
 
@@ -89,7 +93,7 @@ RULES: Mapping[str, Rule[Any, Any]] = MappingProxyType(
 """Every rule by its id."""
 
 
-def find_rule(name: str) -> Rule[Any, Any]:
+def find_rule(rule: str) -> Rule[Any, Any]:
     """The rule of that id.
 
     Raises:
@@ -97,9 +101,9 @@ def find_rule(name: str) -> Rule[Any, Any]:
     """
     from engine.errors import hint
 
-    if name not in RULES:
-        raise ConfigError(f"there is no rule {name!r}{hint(name, RULES)}; ptqlab rules lists them")
-    return RULES[name]
+    if rule not in RULES:
+        raise ConfigError(f"there is no rule {rule!r}{hint(rule, RULES)}; ptqlab rules lists them")
+    return RULES[rule]
 
 
 def chips_of(rule: Rule[Any, Any]) -> str:

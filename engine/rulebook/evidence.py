@@ -56,7 +56,7 @@ class RuleEvidence(BaseModel):
         else:
             cases = "1 case" if self.cases == 1 else f"{self.cases} cases"
             networks = "1 network" if self.networks == 1 else f"{self.networks} networks"
-            found = f"{self.nodes} nodes in {cases} of {networks}"
+            found = f"{self.nodes} nodes in {cases} of {networks}" if self.nodes else f"{cases} of {networks}"
         if self.provisional and self.cases:
             found += ", so it is provisional"
         if self.contradicted:

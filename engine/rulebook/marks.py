@@ -11,6 +11,7 @@ from engine.graph.scales import scale_source
 from engine.ir import MARK_MADE, MARK_RULE, is_calibration
 from engine.rulebook.book import RULES
 from engine.rulebook.evidence import is_provisional
+from engine.rulebook.name import NAME_TABLE
 from engine.rulebook.rewrite import rewrite_id
 from engine.rulebook.rule import Rule
 
@@ -28,10 +29,11 @@ def rules_of(node: ir.Node) -> tuple[str, ...]:
 
 
 def rules_behind(node: ir.Node) -> tuple[str, ...]:
-    """Ids of the rules that decided ``node``, and how what it reads is quantised."""
+    """Ids of the rules that decided ``node``, and how what it reads is quantised; not what anything is called."""
     producers = [None if value is None else value.producer() for value in node.inputs]
     calibrations = [each for each in producers if each is not None and is_calibration(each)]
-    return tuple(dict.fromkeys(rule for each in (node, *calibrations) for rule in rules_of(each)))
+    decided = dict.fromkeys(rule for each in (node, *calibrations) for rule in rules_of(each))
+    return tuple(rule for rule in decided if not rule.startswith(f"{NAME_TABLE}."))
 
 
 def costly(*models: ir.Model) -> Mapping[Rule[Any, Any], tuple[str, ...]]:

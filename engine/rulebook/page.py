@@ -18,6 +18,7 @@ _TITLES = {
     "width": "What is int16",
     "calibrated": "What is calibrated",
     "scale": "What has one scale",
+    "name": "What nodes and tensors are called",
     "arithmetic": "What integers compute otherwise than the float network",
     "method": "How thresholds and biases are chosen",
 }

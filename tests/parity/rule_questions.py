@@ -85,7 +85,7 @@ def _types(**types: Mapping[str, str]) -> Changes:
     return {"model_parameters": {"node_info": types}}
 
 
-def _started() -> tuple[SmallNetwork, str]:
+def started() -> tuple[SmallNetwork, str]:
     """A network that begins with a convolution, and what that gives: (1, 8, 8, 8)."""
     net = SmallNetwork("asked", (1, 8, 8, 8), 7)
     return net, net.op("Relu", net.conv("x", 8, 8, 3))
@@ -93,14 +93,14 @@ def _started() -> tuple[SmallNetwork, str]:
 
 def _moved_sum() -> SmallNetwork:
     """A global mean, which stays an int32 sum, flattened at the end."""
-    net, x = _started()
+    net, x = started()
     net.output(net.op("Flatten", net.op("GlobalAveragePool", net.conv(x, 8, 8)), axis=1))
     return net
 
 
 def _one_channel() -> SmallNetwork:
     """A convolution to one channel, whose int32 sums have one scale, in another shape at the end."""
-    net, x = _started()
+    net, x = started()
     net.output(net.reshape(net.conv(x, 8, 1), 1, 64))
     return net
 
@@ -109,7 +109,7 @@ def _at_end(*before: tuple[str, Mapping[str, Any]], last: str = "Clip") -> Calla
     """A Clip or table behind other nodes at the end."""
 
     def build() -> SmallNetwork:
-        net, x = _started()
+        net, x = started()
         for op_type, attributes in before:
             if op_type == "Resize":
                 x = net.enlarge(x, 1, 8, 16, 16)
@@ -130,7 +130,7 @@ def _without_operator(op_type: str, **attributes: Any) -> Callable[[], SmallNetw
     """An operator that the BPU does not have between two convolutions."""
 
     def build() -> SmallNetwork:
-        net, x = _started()
+        net, x = started()
         net.output(net.conv(net.op(op_type, x, **attributes), 8, 8))
         return net
 
@@ -139,35 +139,35 @@ def _without_operator(op_type: str, **attributes: Any) -> Callable[[], SmallNetw
 
 def _moved_floats() -> SmallNetwork:
     """What the CPU computes, moved before a convolution."""
-    net, x = _started()
+    net, x = started()
     net.output(net.conv(net.reshape(net.op("Softmax", x, axis=3), 1, 16, 4, 8), 16, 8))
     return net
 
 
 def _moved_at_end() -> SmallNetwork:
     """What the CPU computes, moved on the BPU at the end."""
-    net, x = _started()
+    net, x = started()
     net.output(net.reshape(net.op("Softmax", x, axis=3), 1, 16, 4, 8))
     return net
 
 
 def _softmax() -> SmallNetwork:
     """A Softmax over the last axis between convolutions."""
-    net, x = _started()
+    net, x = started()
     net.output(net.conv(net.op("Softmax", net.conv(x, 8, 8), axis=3), 8, 8))
     return net
 
 
 def _convolutions() -> SmallNetwork:
     """Two convolutions."""
-    net, x = _started()
+    net, x = started()
     net.output(net.conv(x, 8, 8))
     return net
 
 
 def _sum_with_relu() -> SmallNetwork:
     """A convolution, a sum with another map and its activation, which are one."""
-    net, x = _started()
+    net, x = started()
     total = net.op("Relu", net.op("Add", net.conv(x, 8, 8), x))
     net.output(net.conv(total, 8, 8))
     return net
@@ -175,7 +175,7 @@ def _sum_with_relu() -> SmallNetwork:
 
 def _peaks() -> SmallNetwork:
     """A map where it is its own maximum over windows."""
-    net, x = _started()
+    net, x = started()
     peak = net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
     mask = net.op("Cast", net.op("Equal", peak, x), to=1)
     net.output(net.conv(net.op("Mul", x, mask), 8, 8))
@@ -186,7 +186,7 @@ def _both_broadcast(op_type: str = "") -> Callable[[], SmallNetwork]:
     """A division on bernoulli2, on the CPU as both maps are broadcast; ``op_type`` gives the divisor."""
 
     def build() -> SmallNetwork:
-        net, x = _started()
+        net, x = started()
         rows = net.op("MaxPool", x, kernel_shape=[1, 8], strides=[1, 8])
         columns = net.conv(net.op("MaxPool", x, kernel_shape=[8, 1], strides=[8, 1]), 8, 8)
         net.output(net.conv(net.op("Div", rows, net.op(op_type, columns) if op_type else columns), 8, 8))
@@ -197,7 +197,7 @@ def _both_broadcast(op_type: str = "") -> Callable[[], SmallNetwork]:
 
 def _table_of_moved() -> SmallNetwork:
     """Tables behind operators that keep the scale."""
-    net, x = _started()
+    net, x = started()
     for op_type in ("Exp", "Sigmoid", "LeakyRelu", "Relu", "Clip"):
         pooled = net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2])
         limits = (net.constant(-0.5), net.constant(0.75)) if op_type == "Clip" else ()
@@ -215,7 +215,7 @@ def _table_of_moved() -> SmallNetwork:
 
 def _enlarged_floats() -> SmallNetwork:
     """Maps of the CPU in another size, read in different ways."""
-    net, x = _started()
+    net, x = started()
 
     def floats() -> str:
         return net.op("Softmax", net.conv(x, 8, 8), axis=3)
@@ -248,7 +248,7 @@ def _lines() -> SmallNetwork:
 
 def _positions() -> SmallNetwork:
     """Positions of maxima, in another shape, beside their map."""
-    net, x = _started()
+    net, x = started()
     scores = net.conv(x, 8, 8)
     best = net.op("Cast", net.op("Transpose", net.op("ArgMax", scores, axis=1), perm=[0, 2, 3, 1]), to=1)
     net.output(net.op("Relu", scores), best)
@@ -257,7 +257,7 @@ def _positions() -> SmallNetwork:
 
 def _scalar() -> SmallNetwork:
     """A number without dimensions, as a factor."""
-    net, x = _started()
+    net, x = started()
     means = net.reshape(net.op("GlobalAveragePool", net.conv(x, 8, 8)), 8)
     factor = net.op("Sigmoid", net.op("Gather", means, net.constant(3, np.int64), axis=0))
     net.output(net.conv(net.op("Mul", x, factor), 8, 8))
@@ -266,14 +266,14 @@ def _scalar() -> SmallNetwork:
 
 def _constant() -> SmallNetwork:
     """A sum with a map that is constant."""
-    net, x = _started()
+    net, x = started()
     net.output(net.conv(net.op("Add", x, net.normal(1, 8, 8, 8)), 8, 8))
     return net
 
 
 def _infinite() -> SmallNetwork:
     """A sum with a map that is constant, and infinite at one place."""
-    net, x = _started()
+    net, x = started()
     values = np.ones((1, 8, 8, 8))
     values[0, 0, 0, 0] = -np.inf
     net.output(net.conv(net.op("Add", x, net.constant(values)), 8, 8))
@@ -282,7 +282,7 @@ def _infinite() -> SmallNetwork:
 
 def _joined() -> SmallNetwork:
     """Two branches joined between convolutions."""
-    net, x = _started()
+    net, x = started()
     left = net.op("Sigmoid", net.conv(x, 8, 8))
     right = net.op("Relu", net.conv(x, 8, 8, 3))
     net.output(net.conv(net.op("Concat", left, right, axis=1), 16, 8))
@@ -291,7 +291,7 @@ def _joined() -> SmallNetwork:
 
 def _gates() -> SmallNetwork:
     """Gates behind pooling: one reads what a convolution reads too, others alone."""
-    net, x = _started()
+    net, x = started()
     for op_type in ("Sigmoid", "HardSigmoid"):
         small = net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2])
         net.output(net.conv(net.op("Add", net.op(op_type, small), net.conv(small, 8, 8)), 8, 8))
@@ -301,7 +301,7 @@ def _gates() -> SmallNetwork:
 
 def _tables_for_cpu() -> SmallNetwork:
     """Tables and sums that only the CPU reads, in front of convolutions and at the end."""
-    net, x = _started()
+    net, x = started()
     for op_type in ("Exp", "Relu"):
         table = net.op(op_type, net.op("MaxPool", net.conv(x, 8, 8), kernel_shape=[2, 2]))
         net.output(net.conv(net.op("Softmax", table, axis=3), 8, 8))
@@ -315,7 +315,7 @@ def _behind(op_type: str, *then: str, **attributes: Any) -> Callable[[], SmallNe
     """A convolution, an operator, other operators without attributes, and a convolution."""
 
     def build() -> SmallNetwork:
-        net, x = _started()
+        net, x = started()
         x = net.conv(x, 8, 8)
         x = net.enlarge(x, 1, 8, 16, 16) if op_type == "Resize" else net.op(op_type, x, **attributes)
         for other in then:
@@ -328,14 +328,14 @@ def _behind(op_type: str, *then: str, **attributes: Any) -> Callable[[], SmallNe
 
 def _residual() -> SmallNetwork:
     """A residual block, and a convolution behind it."""
-    net, x = _started()
+    net, x = started()
     net.output(net.conv(net.op("Relu", net.op("Add", net.conv(x, 8, 8), x)), 8, 8))
     return net
 
 
 def _pool_beside_enlarged() -> SmallNetwork:
     """A map that a Resize and a MaxPool read, before convolutions."""
-    net, x = _started()
+    net, x = started()
     x = net.conv(x, 8, 8)
     net.output(net.conv(net.enlarge(x, 1, 8, 16, 16), 8, 8))
     net.output(net.conv(net.op("MaxPool", x, kernel_shape=[2, 2]), 8, 8))
@@ -353,14 +353,14 @@ def _enlarged_joined() -> SmallNetwork:
 
 def _softmax_at_end() -> SmallNetwork:
     """A Softmax of a convolution at the end."""
-    net, x = _started()
+    net, x = started()
     net.output(net.op("Softmax", net.conv(x, 8, 8), axis=3))
     return net
 
 
 def _output_between() -> SmallNetwork:
     """A convolution that is an output, and that another reads."""
-    net, x = _started()
+    net, x = started()
     middle = net.conv(x, 8, 8)
     net.output(middle, net.conv(middle, 8, 8))
     return net
@@ -368,7 +368,7 @@ def _output_between() -> SmallNetwork:
 
 def _clip_for_softmax() -> SmallNetwork:
     """Clips that only the CPU reads, in front of convolutions: one with a convolution, one alone."""
-    net, x = _started()
+    net, x = started()
     for low in (0.0, 0.25):
         clipped = net.op("Clip", net.conv(x, 8, 8), net.constant(low), net.constant(0.75))
         net.output(net.conv(net.op("Softmax", clipped, axis=3), 8, 8))
@@ -377,7 +377,7 @@ def _clip_for_softmax() -> SmallNetwork:
 
 def _parts_at_end() -> SmallNetwork:
     """Two parts of what a Sigmoid gives: one is an output, a convolution reads the other."""
-    net, x = _started()
+    net, x = started()
     gate = net.op("Sigmoid", net.conv(x, 8, 8))
     first, second = (net.op("Slice", gate, net.ints(at), net.ints(at + 4), net.ints(1)) for at in (0, 4))
     net.output(first, net.conv(second, 4, 8))
@@ -388,7 +388,7 @@ def _clips(at_end: bool, low: float = 0.25) -> Callable[[], SmallNetwork]:
     """Clips of the same two limits behind convolutions, the last at the end or not; one with them if ``low`` is 0."""
 
     def build() -> SmallNetwork:
-        net, x = _started()
+        net, x = started()
         limits = (net.constant(low), net.constant(0.75))
         x = net.op("Clip", net.conv(x, 8, 8), *limits)
         x = net.op("Clip", net.conv(x, 8, 8), *limits)
@@ -483,24 +483,25 @@ QUESTIONS: Mapping[str, RuleQuestion] = {
 }
 
 
-def main() -> None:
-    """Record every question that is named, or all."""
+def record(questions: Mapping[str, RuleQuestion]) -> None:
+    """Record those of ``questions`` that the command line names, or all, into the folder that it names."""
     tool = find_toolchain(None, time_limit=120)
     if tool is None or len(sys.argv) < 2:
         sys.exit("expected PTQLAB_HB_MAPPER, and the folder to record into")
     to = Path(sys.argv[1])
     recorder = CaseRecorder(tool, None, to / "cases", weights=True, resume=True)
-    for name in sys.argv[2:] or QUESTIONS:
+    for name in sys.argv[2:] or questions:
         config = to / "questions" / name / "config.yaml"
         if not config.is_file():
-            QUESTIONS[name].write(config.parent)
+            questions[name].write(config.parent)
         try:
             found = recorder.record(config)
         except PtqlabError as error:
             sys.stdout.write(f"{name}: {error}\n")
             continue
         sys.stdout.write(f"{name}: {found.failure or 'recorded'}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    record(QUESTIONS)

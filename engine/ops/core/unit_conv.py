@@ -16,11 +16,6 @@ UNIT_CONV = "UNIT_CONV_FOR_"
 """Start of the name of such a convolution; the node or tensor that it stands for follows."""
 
 
-def rescaling_name(tensor: str, output: Calibration) -> str:
-    """Name of the convolution that rescales ``tensor`` to ``output``."""
-    return f"{UNIT_CONV}{tensor}_calibrated_{float(output.scales[0]):.5f}_TO_FUSE_SCALE"
-
-
 def unit_convolution(
     name: str, channels: int, x: Quantized, output: Calibration, lowering: Lowering
 ) -> tuple[list[ir.Value], Mapping[str, Any]]:

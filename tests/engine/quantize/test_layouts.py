@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.chips import ChipFamily
 from engine.ir import shape_of, to_bytes
 from engine.quantize.layouts import simplify_layouts
+from engine.rulebook.name import Naming
 
 FLOAT, INT32 = ir.TensorType(ir.DataType.FLOAT), ir.TensorType(ir.DataType.INT32)
 
@@ -40,7 +42,7 @@ def test_two_transposes_become_one_under_the_second_name() -> None:
     first = transpose(x, [0, 3, 1, 2], "first")
     second = transpose(first.outputs[0], [0, 3, 1, 2], "second")
     result = graph(x, first, second)
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     assert (left.name, left.inputs[0], list(left.attributes["perm"].as_ints())) == ("second", x, [0, 2, 3, 1])
 
@@ -51,7 +53,7 @@ def test_a_zero_in_the_shape_means_the_axis_that_it_meant_before() -> None:
     swap = transpose(x, [0, 2, 1, 3], "swap")
     merge = ir.node("Reshape", [swap.outputs[0], target], outputs=[value("y", (80, 1, 192))], name="merge")
     result = graph(x, swap, merge, initializers=(target,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     assert left.inputs[0] is x
     (_, shape) = left.inputs
@@ -66,7 +68,7 @@ def test_two_reshapes_of_integers_become_one_under_the_first_name() -> None:
     first = ir.node("Reshape", [x, targets[0]], outputs=[value("a", (1, 20, 6), INT32)], name="first")
     second = ir.node("Reshape", [first.outputs[0], targets[1]], outputs=[value("y", (20, 1, 6), INT32)], name="second")
     result = graph(x, first, second, initializers=tuple(targets))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     assert (left.name, left.inputs[1], result.outputs[0].name) == ("first", targets[1], "y")
     assert shape_of(result.outputs[0]) == (20, 1, 6)
@@ -81,7 +83,7 @@ def test_transposes_in_a_row_are_merged_before_what_stands_beside_them() -> None
     second = transpose(reshape.outputs[0], [0, 2, 3, 1], "second")
     third = transpose(second.outputs[0], [0, 2, 3, 1], "third")
     result = graph(x, first, reshape, second, third, initializers=(target,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [item.name for item in result] == ["first", "reshape"]
     assert shape_of(result.outputs[0]) == (1, 1, 6, 16)
 
@@ -94,7 +96,7 @@ def test_transposes_that_cancel_go_before_others_are_merged() -> None:
     third = transpose(second.outputs[0], [0, 2, 3, 1], "third")
     reader = ir.node("Abs", [third.outputs[0]], outputs=[value("y", (1, 6, 4, 5), INT32)], name="reader")
     result = graph(x, first, second, third, reader)
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [item.name for item in result] == ["first", "reader"]
 
 
@@ -104,7 +106,7 @@ def test_a_transpose_of_single_axes_joins_the_reshape_before_it() -> None:
     reshaped, target = reshape(x, "r", 1, 20, 6, 1)
     moved = transpose(reshaped.outputs[0], [0, 3, 1, 2], "moved")
     result = graph(x, reshaped, moved, initializers=(target,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     new = left.inputs[1]
     assert new is not None
@@ -120,7 +122,7 @@ def test_transposes_around_a_dequantiser_cancel() -> None:
     )
     after = transpose(dequantize.outputs[0], [0, 2, 3, 1], "after")
     result = graph(x, before, dequantize, after)
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     assert left.inputs[0] is x
     assert left.attributes["axis"].as_int() == 3
@@ -133,7 +135,7 @@ def test_a_transpose_of_one_pixel_joins_the_reshape_behind_it() -> None:
     moved = transpose(x, [0, 3, 1, 2], "moved")
     reshape = ir.node("Reshape", [moved.outputs[0], shape], outputs=[value("y", (1, 10))], name="r")
     result = graph(x, moved, reshape, initializers=(shape,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     assert (left.name, left.inputs[0]) == ("moved_reshape", x)
 
@@ -144,7 +146,7 @@ def test_a_transpose_that_moves_elements_stays() -> None:
     moved = transpose(x, [0, 3, 1, 2], "moved")
     reshape = ir.node("Reshape", [moved.outputs[0], shape], outputs=[value("y", (1, 40))], name="r")
     result = graph(x, moved, reshape, initializers=(shape,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [node.name for node in result] == ["moved", "r"]
 
 
@@ -164,7 +166,7 @@ def test_transposes_around_a_reshape_of_the_map_cancel(channels: int, left: list
     reshaped, shape = reshape(before.outputs[0], "r", 1, channels, 60 // channels, 2)
     after = transpose(reshaped.outputs[0], [0, 2, 3, 1], "after")
     result = graph(x, before, reshaped, after, initializers=(shape,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [node.name for node in result] == left
     assert shape_of(result.outputs[0]) == (1, 60 // channels, 2, channels)
     if left == ["r"]:
@@ -179,7 +181,7 @@ def test_a_transpose_of_one_number_disappears() -> None:
     moved = transpose(x, [0, 2, 3, 1], "moved")
     last = ir.node("HzQuantize", [moved.outputs[0], scale], domain="horizon", outputs=[value("y", (1, 1, 1, 1))])
     result = graph(x, moved, last)
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [node.op_type for node in result] == ["HzQuantize"]
 
 
@@ -192,7 +194,7 @@ def test_rows_of_a_product_are_dequantised_as_they_lie(rows: int, left: list[str
     )
     reshaped, shape = reshape(dequantize.outputs[0], "r", rows, 10)
     result = graph(x, before, dequantize, reshaped, initializers=(shape,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [node.name for node in result] == left
     if rows > 1:
         assert dequantize.attributes["axis"].as_int() == 3
@@ -240,7 +242,7 @@ def run(model: ir.Model) -> dict[str, NDArray[Any]]:
 @given(model=chains())
 def test_any_chain_gives_the_same_outputs_under_the_same_names(model: ir.Model) -> None:
     before = run(model)
-    simplify_layouts(model.graph)
+    simplify_layouts(model.graph, Naming(ChipFamily.BAYES))
     after = run(model)
     assert list(after) == list(before)
     for name, array in before.items():
@@ -252,7 +254,7 @@ def test_layout_is_changed_where_the_tensor_is_made() -> None:
     first, second = (ir.node("Relu", [x], outputs=[value(name, (1, 4, 5, 6))], name=name) for name in ("a", "b"))
     moved = transpose(first.outputs[0], [0, 3, 1, 2], "a_NHWC2NCHW_LayoutConvert_Output0")
     result = graph(x, first, second, moved)
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     assert [node.name for node in result] == ["a", "a_NHWC2NCHW_LayoutConvert_Output0", "b"]
 
 
@@ -263,7 +265,7 @@ def test_layout_changes_around_a_reshape_that_undoes_the_first() -> None:
     flat = ir.node("Reshape", [out.outputs[0], target], outputs=[value("f", (1, 1, 1, 16), INT32)], name="flat")
     back = transpose(flat.outputs[0], [0, 2, 3, 1], "back")
     result = graph(x, out, flat, back, initializers=(target,))
-    simplify_layouts(result)
+    simplify_layouts(result, Naming(ChipFamily.BAYES))
     (left,) = result
     assert (left.op_type, left.name, left.inputs[0], shape_of(left.outputs[0])) == (
         "Reshape",

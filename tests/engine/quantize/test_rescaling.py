@@ -6,10 +6,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.chips import ChipFamily
 from engine.ops.core.base import Quantized
-from engine.ops.core.unit_conv import rescaling_name
 from engine.quantize.rescaling import constant_integers, requantize, rescale
 from engine.quantize.writer import GraphWriter
+from engine.rulebook.name import Named, Naming, Part
 from tests.engine.ops.operators import Recorder, scaled, tensor
 
 
@@ -47,8 +48,9 @@ def test_a_multiplier_per_channel_where_they_come_last(
     shape: tuple[int, ...], layout: str, axis: int, count: int
 ) -> None:
     """Scale 0.5 to 0.125 is a factor of 4: 2**14 over 2**12."""
-    writer = GraphWriter()
-    result = requantize("n", layout, form(*shape), scaled(0.125), writer)
+    names = Naming(ChipFamily.BAYES)
+    writer = GraphWriter(names)
+    result = requantize("n", layout, form(*shape), scaled(0.125), writer, names)
     (node,) = writer.nodes
     found = {name: item.value for name, item in node.attributes.items()}
     assert (found["axis"], found["bits"], found["method"]) == (axis, 8, "Rescale")
@@ -59,9 +61,10 @@ def test_a_multiplier_per_channel_where_they_come_last(
 
 
 def test_a_convolution_is_named_after_the_scale() -> None:
-    writer = GraphWriter()
-    wanted = scaled(0.25, qtype="int16")
-    result = rescale(rescaling_name("t", wanted), form(1, 4, 5, 6), wanted, Recorder("bernoulli2"), writer)
+    names = Naming(ChipFamily.BERNOULLI)
+    writer = GraphWriter(names)
+    name = names.of(Named(Part.REQUANTIZES, tensor="t", scale=0.25, as_convolution=True))
+    result = rescale(name, form(1, 4, 5, 6), scaled(0.25, qtype="int16"), Recorder("bernoulli2"), writer, names)
     (node,) = writer.nodes
     assert (node.op_type, node.name) == ("HzSQuantizedConv", "UNIT_CONV_FOR_t_calibrated_0.25000_TO_FUSE_SCALE")
     assert result.name == f"{node.name}_quantized"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import ChipFamily
 from engine.quantize.writer import GraphWriter, transposed
+from engine.rulebook.name import Naming
 
 INT8 = ir.TensorType(ir.DataType.INT8)
 
@@ -15,12 +17,12 @@ def value(name: str) -> ir.Value:
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
-    writer = GraphWriter()
+    writer = GraphWriter(Naming(ChipFamily.BAYES))
     assert [writer.unique(name) for name in ("a", "a", "b", "a", "a_1")] == ["a", "a_1", "b", "a_2", "a_1_1"]
 
 
 def test_a_node_may_be_called_like_a_tensor_and_not_like_a_node() -> None:
-    writer = GraphWriter()
+    writer = GraphWriter(Naming(ChipFamily.BAYES))
     results = [writer.append("HzLut", "n", [value("x")], {}, "n", INT8, (1,)) for _ in range(2)]
     assert [result.name for result in results] == ["n", "n_1"]
     assert [node.name for node in writer.nodes] == ["n", "n_1"]
@@ -28,7 +30,7 @@ def test_a_node_may_be_called_like_a_tensor_and_not_like_a_node() -> None:
 
 
 def test_attributes_without_a_value_are_left_out() -> None:
-    writer = GraphWriter()
+    writer = GraphWriter(Naming(ChipFamily.BAYES))
     writer.append("HzRequantize", "n", [value("x")], {"axis": 3, "data_format": None, "scale": [1.5]}, "y", INT8, (1,))
     (node,) = writer.nodes
     assert {key: item.value for key, item in node.attributes.items()} == {"axis": 3, "scale": (1.5,)}
@@ -37,7 +39,7 @@ def test_attributes_without_a_value_are_left_out() -> None:
 def test_only_maps_have_a_layout() -> None:
     assert transposed((1, 2, 3, 4), (0, 2, 3, 1)) == (1, 3, 4, 2)
     assert transposed((1, 2, 3), (0, 2, 3, 1)) == (1, 2, 3)
-    turned = GraphWriter().transpose(value("x"), (0, 2, 3, 1), "turn", "t")
+    turned = GraphWriter(Naming(ChipFamily.BAYES)).transpose(value("x"), (0, 2, 3, 1), "turn", "t")
     node = turned.producer()
     assert node is not None
     assert (turned.shape, turned.dtype, node.domain) == (ir.Shape((1, 3, 4, 2)), ir.DataType.INT8, "")
@@ -45,7 +47,7 @@ def test_only_maps_have_a_layout() -> None:
 
 
 def test_constants_are_made_once_and_kept_where_they_are_read() -> None:
-    writer = GraphWriter()
+    writer = GraphWriter(Naming(ChipFamily.BAYES))
     scale, unread = writer.initializer("scale", np.ones(1, np.float32)), writer.initializer("unread", np.zeros(2))
     assert writer.initializer("scale", np.ones(1, np.float32)) is scale
     other = [writer.initializer("scale", np.zeros(9)) for _ in range(2)]
@@ -65,5 +67,5 @@ def test_constants_are_made_once_and_kept_where_they_are_read() -> None:
 
 def test_a_number_without_axes_stays_one() -> None:
     """The exponent of a Pow and the value of a Pad on the CPU."""
-    found = GraphWriter().initializer("exponent", np.asarray(np.float32(2)))
+    found = GraphWriter(Naming(ChipFamily.BAYES)).initializer("exponent", np.asarray(np.float32(2)))
     assert (found.shape, found.dtype) == (ir.Shape(()), ir.DataType.FLOAT)

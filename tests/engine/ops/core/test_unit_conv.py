@@ -5,17 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.ops.core.base import Quantized
-from engine.ops.core.unit_conv import rescaling_name, unit_convolution
+from engine.ops.core.unit_conv import unit_convolution
 from tests.engine.ops.operators import Recorder, scaled
 
 
 def quantized(name: str, scale: float) -> Quantized:
     return Quantized(ir.Value(name=name), scaled(scale).scales, 8)
-
-
-def test_the_name_states_the_scale_with_five_digits() -> None:
-    name = rescaling_name("t", scaled(0.0199996))
-    assert name == "UNIT_CONV_FOR_t_calibrated_0.02000_TO_FUSE_SCALE"
 
 
 def test_a_weight_of_one_per_channel() -> None:
