@@ -16,10 +16,11 @@ from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.width import (
-    AskedInt8,
     Chained,
+    Narrowed,
     TableNode,
     TiedTensors,
+    Tying,
     Width,
     clipped_alike,
     is_read_by_floats,
@@ -28,6 +29,7 @@ from engine.rulebook.width import (
     members_of,
     neighbours_of,
     refused_int8,
+    refused_int16,
 )
 
 Requests = dict[ir.Value, dict[tuple[str, str], None]]
@@ -121,15 +123,36 @@ def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
     return requests
 
 
+def _narrow(network: _Network, decided: Decided) -> tuple[Requests, dict[ir.Value, list[tuple[tuple[str, str], str]]]]:
+    """The requests for int8 that count, and those that change nothing, with why where a result stays in int32."""
+    found: Requests = {}
+    ignored: dict[ir.Value, list[tuple[tuple[str, str], str]]] = {}
+    sites = {str(node.name): Chained(chain) for chain in network.chains for node in chain}
+    for value, askers in _requests(network, INT8, decided).items():
+        for request in askers:
+            site = sites[request[0]]
+            rule = network.book.widths.ignored.decide(site, network.march.family)
+            if rule is not None:
+                stays = site.head is not None and site.head.int32_output and is_read_by_floats(site.chain)
+                ignored.setdefault(value, []).append((request, rule.then if stays and value is site.result else ""))
+                _note(decided, value, rule.id)
+            elif (counts := network.book.widths.narrow.decide(Narrowed(value), network.march.family)) is not None:
+                found.setdefault(value, {})[request] = None
+                _note(decided, value, counts.id)
+    return found, ignored
+
+
 def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str], None]], before: Decided) -> Widths:
     """What becomes of the requests ``wanted`` for int16, and of the ends."""
     rules, family = network.book.widths, network.march.family
     decided = {value: dict(each) for value, each in before.items()}
     requests = {value: dict(askers) for value, askers in wanted.items()}
     refusals = dict.fromkeys(_refused_alone(network, requests, decided))
-    narrow = _requests(network, INT8, decided)
-    groups, ties = _tied_groups(network)
+    narrow, ignored = _narrow(network, decided)
+    groups, ties = _tied_groups(network, {name for askers in requests.values() for name, _ in askers})
     asked_int8 = {value for group in groups if not narrow.keys().isdisjoint(group) for value in group}
+    for value in [value for value in requests if value in asked_int8]:
+        refusals |= dict.fromkeys(Refusal(*request, refused_int16(value)) for request in requests.pop(value))
     ends, other_ends = _ends(network, asked_int8)
     _ask_outputs(network, requests, other_ends.keys())
     refusals |= dict.fromkeys(_refused_for_others(network, requests, decided))
@@ -157,15 +180,11 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
         types |= dict.fromkeys(group if width == INT16 else (), INT16)
         for value in group:
             _note(decided, value, *because)
-    for value, names in narrow.items():
-        answer = rules.narrow.decide(AskedInt8(value, types.get(value) == INT16), family)
-        if answer is None:
-            continue
-        _note(decided, value, answer.id)
-        if answer.then is Width.INT8:
-            types[value] = INT8
-        else:
-            refusals |= dict.fromkeys(Refusal(*request, refused_int8(value)) for request in names)
+    types |= dict.fromkeys(narrow, INT8)
+    for value, told in ignored.items():
+        if types.get(value) == INT16:
+            told = [(request, refused_int8(value)) for request, _ in told]
+        refusals |= dict.fromkeys(Refusal(*request, why) for request, why in told if why)
     for value, left in other_ends.items():
         if value not in types:
             _note(decided, value, left)
@@ -225,19 +244,20 @@ def _ends(network: _Network, asked_int8: Set[ir.Value]) -> tuple[dict[ir.Value, 
 _Groups = Sequence[Sequence[ir.Value]]
 
 
-def _tied_groups(network: _Network) -> tuple[_Groups, dict[ir.Value, str]]:
+def _tied_groups(network: _Network, asked: Set[str]) -> tuple[_Groups, dict[ir.Value, str]]:
     """Activation tensors that must have one type, as groups in graph order, and the rule that ties each to others.
 
-    One that is free is a group of its own.
+    One that is free is a group of its own. ``asked``: names of the nodes that are asked for int16.
     """
     group_of: dict[ir.Value, set[ir.Value]] = {}
     ties: dict[ir.Value, str] = {}
     for node in network.model.graph:
-        for value in members_of(node):
+        site = Tying(node, asked)
+        for value in members_of(site):
             group_of.setdefault(value, {value})
-        rule = network.book.widths.ties.decide(node, network.march.family)
+        rule = network.book.widths.ties.decide(site, network.march.family)
         if rule is not None:
-            tied = list(rule.then(node))
+            tied = list(rule.then(site))
             ties |= dict.fromkeys(tied, rule.id)
             merged = set().union(*(group_of.setdefault(value, {value}) for value in tied))
             group_of.update(dict.fromkeys(merged, merged))

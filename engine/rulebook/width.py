@@ -185,6 +185,17 @@ class Asked:
         rule = rule_for(self.node)
         return rule is not None and (rule.requantized_to_int16 if self.gives else rule.requantized_from_int16)
 
+    @property
+    def asks(self) -> bool:
+        """Whether int16 is asked of the node on this side."""
+        return self.request in self.requests
+
+    @property
+    def requantises_alone(self) -> bool:
+        """Whether others may have in int16 what the node gives, but not what it reads."""
+        rule = rule_for(self.node)
+        return rule is not None and self.requantises and not rule.requantized_from_int16
+
 
 def neighbours_of(value: ir.Value, requests: Collection[tuple[str, str]], directly: bool = True) -> list[Asked]:
     """The readers of ``value``, then what gives it."""
@@ -233,19 +244,17 @@ REQUESTS: Table[Asked, Width] = Table(
     [
         Rule(
             "width.for-others-alone",
-            "A Resize or ConvTranspose that is asked for int16 is refused it alone where another node asks it of the "
-            "same tensor: that is requantised.",
-            Pattern[Asked]("requantises the tensor", lambda site: site.requantises)
-            & Pattern(
-                "is asked for int16, as are others",
-                lambda site: site.request in site.requests and len(site.requests) > 1,
-            ),
+            "A ConvTranspose that is asked for int16 is refused it alone where another node asks it of the same "
+            "tensor: that is requantised.",
+            Pattern[Asked]("requantises what it gives, not what it reads", lambda site: site.requantises_alone)
+            & Pattern("is asked for int16, as are others", lambda site: site.asks and len(site.requests) > 1),
             Width.INT8,
             BAYES,
         ),
     ],
 )
-"""Requests that are refused while others for the same tensor stay."""
+"""Requests that are refused while others for the same tensor stay (ConvTransposes between convolutions and before a
+Concat, asked alone and with their neighbours: six conversions)."""
 
 
 def _ends_here(readers: Sequence[ir.Node]) -> bool:
@@ -502,38 +511,54 @@ GROUPS: Table[TiedTensors, Width] = Table(
 """The type of a group, unless something stands against it."""
 
 
+RESCALING = ("Conv", "ConvTranspose", "Add")
+"""Operators that read and give int8 unless int16 is asked."""
+
+
 def refused_int8(value: ir.Value) -> str:
-    """Why int8 is refused to ``value``."""
+    """Why int8, which nothing makes firm, is not what ``value`` has."""
     return f"tensor {value.name} is int16 because of its other neighbours"
 
 
+def refused_int16(value: ir.Value) -> str:
+    """Why int16 is refused to ``value`` of which, or of what must have its type, int8 is asked."""
+    return f"tensor {value.name} is int8, as it is asked of it or of a tensor that must have its type"
+
+
+IGNORED: Table[Chained, str] = Table(
+    "width",
+    [
+        Rule(
+            "width.int8-of-rescaling",
+            "int8 that is asked of a convolution or sum changes nothing: others may make it int16, and a result at the "
+            "end stays int16 or int32.",
+            Pattern("is part of a convolution or sum", lambda site: site.chain[0].op_type in RESCALING),
+            "is asked of a convolution or sum, which the original ignores",
+        ),
+    ],
+)
+"""Requests for int8 that change nothing, and why. Asked of what convolutions, ConvTransposes, sums, tables, pools and
+Clips read and give, against int16 asked of their neighbours, and at the end (34 conversions)."""
+
+
 @dataclass(frozen=True)
-class AskedInt8:
+class Narrowed:
     """A tensor of which int8 is asked.
 
     Attributes:
         value: the tensor.
-        is_int16: whether it is int16.
     """
 
     value: ir.Value
-    is_int16: bool
 
 
-NARROW: Table[AskedInt8, Width] = Table(
+NARROW: Table[Narrowed, Width] = Table(
     "width",
     [
         Rule(
-            "width.int16-over-int8",
-            "A tensor that another node makes int16 stays so, though int8 is asked of it.",
-            Pattern("is int16 because of other nodes", lambda site: site.is_int16),
-            Width.INT16,
-            BAYES,
-            over=("width.asked-int8",),
-        ),
-        Rule(
             "width.asked-int8",
-            "A tensor of which int8 is asked is int8, also where it would stay in int32.",
+            "A tensor of which int8 is asked is int8, and so is what must have its type, whoever asks for int16; also "
+            "where it would stay in int32.",
             Pattern("is asked for int8", lambda site: True),
             Width.INT8,
         ),
@@ -541,51 +566,97 @@ NARROW: Table[AskedInt8, Width] = Table(
 )
 """What is asked for int8."""
 
-Tied = Callable[[ir.Node], Iterable[ir.Value]]
+
+@dataclass(frozen=True)
+class Tying:
+    """A node that may give tensors one type.
+
+    Attributes:
+        node: the node.
+        asked: names of the nodes that are asked for int16.
+    """
+
+    node: ir.Node
+    asked: Collection[str] = ()
+
+
+Tied = Callable[[Tying], Iterable[ir.Value]]
 """Tensors that a node gives one type."""
 
 
-def members_of(node: ir.Node) -> list[ir.Value]:
-    """What ``node`` reads and gives has one type."""
-    rule = rule_for(node)
-    activations = [] if rule is None else [node.inputs[index] for index in rule.activations(node)]
+def members_of(site: Tying) -> list[ir.Value]:
+    """What the node reads and gives has one type."""
+    rule = rule_for(site.node)
+    activations = [] if rule is None else [site.node.inputs[index] for index in rule.activations(site.node)]
     positions = () if rule is None else rule.index_outputs
-    results = [value for index, value in enumerate(node.outputs) if index not in positions]
+    results = [value for index, value in enumerate(site.node.outputs) if index not in positions]
     return [value for value in (*activations, *results) if value is not None]
 
 
-def clipped_alike(clip: ir.Node) -> list[ir.Value]:
+def others_of(site: Tying) -> list[ir.Value]:
+    """All but what a Resize gives that is asked for int16 has one type."""
+    return [value for value in members_of(site) if not _is_of_asked_resize(value, site.asked)]
+
+
+def alike_of(site: Tying) -> list[ir.Value]:
     """What Clips of one constant limit give has one type."""
+    return clipped_alike(site.node)
+
+
+def clipped_alike(clip: ir.Node) -> list[ir.Value]:
+    """What Clips that share a constant limit with ``clip`` give."""
     alike = {usage.node: None for limit in clip.inputs[1:] if limit is not None for usage in limit.uses()}
     return [node.outputs[0] for node in (clip, *alike) if node.op_type == clip.op_type]
 
 
-def _cannot_rescale(node: ir.Node) -> bool:
-    rule = rule_for(node)
-    return rule is not None and rule.tie(node) is not Tie.NONE and not rule.requantized_from_int16
+def _is_of_asked_resize(value: ir.Value, asked: Collection[str]) -> bool:
+    producer = value.producer()
+    rule = None if producer is None or str(producer.name) not in asked or not on_bpu(producer) else rule_for(producer)
+    return rule is not None and rule.requantized_from_int16
 
 
-ON_BPU = Pattern[ir.Node]("runs on the BPU", on_bpu)
-TIES: Table[ir.Node, Tied] = Table(
+def _joins_resized(site: Tying) -> bool:
+    rule = rule_for(site.node)
+    joined = rule is not None and rule.tie(site.node) is Tie.OPERANDS_TAKE_OUTPUT
+    return joined and any(_is_of_asked_resize(value, site.asked) for value in members_of(site))
+
+
+def _cannot_rescale(site: Tying) -> bool:
+    rule = rule_for(site.node)
+    return rule is not None and rule.tie(site.node) is not Tie.NONE
+
+
+TYING_ON_BPU = Pattern[Tying]("runs on the BPU", lambda site: on_bpu(site.node))
+TIES: Table[Tying, Tied] = Table(
     "width",
     [
         Rule(
+            "width.joined-resize",
+            "A Concat requantises what a Resize gives that is asked for int16 itself, and so refused it.",
+            TYING_ON_BPU & Pattern("joins what a Resize gives that is asked for int16", _joins_resized),
+            others_of,
+            BAYES,
+            over=("width.one-type",),
+        ),
+        Rule(
             "width.one-type",
-            "What an operator that cannot rescale reads and gives has one type; a Resize requantises.",
-            ON_BPU & Pattern("cannot rescale, nor requantise", _cannot_rescale),
+            "What an operator that cannot rescale reads and gives has one type; so has what a Resize does, which "
+            "computes it in int8.",
+            TYING_ON_BPU & Pattern("cannot rescale", _cannot_rescale),
             members_of,
             over=("width.clips-alike",),
         ),
         Rule(
             "width.clips-alike",
             "What Clips that share a constant limit give has one type.",
-            ON_BPU & Pattern("is a Clip", lambda node: node.op_type == "Clip"),
-            clipped_alike,
+            TYING_ON_BPU & Pattern("is a Clip", lambda site: site.node.op_type == "Clip"),
+            alike_of,
         ),
     ],
 )
 """Which tensors must have one type. Clips: measured on ``convr6``, whose last Clip makes the maps between the
-convolutions int16 too; without a Clip at the end (``irb``, golden ``relu6``) they are int8."""
+convolutions int16 too; without a Clip at the end (``irb``, golden ``relu6``) they are int8. Resizes: between
+convolutions, beside a MaxPool and before a Concat, asked themselves, and their neighbours (15 conversions)."""
 
 
 @dataclass(frozen=True)
@@ -597,11 +668,12 @@ class WidthRules:
     cpu_alone: Table[Chained, str] = CPU_ALONE
     requests: Table[Asked, Width] = REQUESTS
     tails: Table[Chained, Width] = TAILS
-    ties: Table[ir.Node, Tied] = TIES
+    ties: Table[Tying, Tied] = TIES
     table_inputs: Table[TableNode, Width] = TABLE_INPUTS
     groups: Table[TiedTensors, Width] = GROUPS
     sides: Table[Asked, Width] = SIDES
-    narrow: Table[AskedInt8, Width] = NARROW
+    ignored: Table[Chained, str] = IGNORED
+    narrow: Table[Narrowed, Width] = NARROW
     sums: Table[Chained, str] = SUMS
 
     @property
