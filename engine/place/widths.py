@@ -16,15 +16,18 @@ from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.width import (
+    IGNORED,
     Chained,
-    Narrowed,
+    Narrowing,
     TableNode,
     TiedTensors,
     Tying,
     Width,
     clipped_alike,
+    is_accumulator_at_end,
     is_read_by_floats,
     is_table,
+    joins_operands,
     lacking,
     members_of,
     neighbours_of,
@@ -45,7 +48,8 @@ class Widths(NamedTuple):
         types: per activation tensor that is int16, or int8 on request.
         refusals: requests that fell back to the other type.
         rules: ids of the rules that decided, per tensor.
-        asked: names of the tensors that a node which gives or reads them is asked to have in int16.
+        asked: names of the tensors that a node which gives or reads them is asked to have in int16, and of the operands
+            of a Concat of which a type is asked.
     """
 
     types: Mapping[ir.Value, str]
@@ -67,7 +71,9 @@ def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions, book: 
     network = _Network(model, march, options, chains(model, march), book)
     decided: Decided = {}
     wanted = _requests(network, INT16, decided)
-    asked = frozenset(str(value.name) for value in wanted)
+    typed = {name for name, types in options.node_info.items() if types.input_type or types.output_type}
+    joined = [node for node in model.graph if str(node.name) in typed and joins_operands(node)]
+    asked = frozenset(str(v.name) for v in (*wanted, *(v for node in joined for v in node.inputs if v is not None)))
     for chain, index in _sums(network.chains):
         inside = {key: None for node in chain[index - 1 : -1] for key in wanted.get(node.outputs[0], ())}
         if inside and chain[-1].outputs[0] not in wanted:
@@ -123,23 +129,26 @@ def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
     return requests
 
 
-def _narrow(network: _Network, decided: Decided) -> tuple[Requests, dict[ir.Value, list[tuple[tuple[str, str], str]]]]:
-    """The requests for int8 that count, and those that change nothing, with why where a result stays in int32."""
-    found: Requests = {}
-    ignored: dict[ir.Value, list[tuple[tuple[str, str], str]]] = {}
+_Narrowed = dict[ir.Value, dict[tuple[str, str], Narrowing]]
+"""Requests for int8, and what becomes of each."""
+
+
+def _narrowed(network: _Network, decided: Decided) -> _Narrowed:
+    """All requests for int8."""
+    found: _Narrowed = {}
     sites = {str(node.name): Chained(chain) for chain in network.chains for node in chain}
     for value, askers in _requests(network, INT8, decided).items():
         for request in askers:
-            site = sites[request[0]]
-            rule = network.book.widths.ignored.decide(site, network.march.family)
+            rule = network.book.widths.narrow.decide(sites[request[0]], network.march.family)
             if rule is not None:
-                stays = site.head is not None and site.head.int32_output and is_read_by_floats(site.chain)
-                ignored.setdefault(value, []).append((request, rule.then if stays and value is site.result else ""))
+                found.setdefault(value, {})[request] = rule.then
                 _note(decided, value, rule.id)
-            elif (counts := network.book.widths.narrow.decide(Narrowed(value), network.march.family)) is not None:
-                found.setdefault(value, {})[request] = None
-                _note(decided, value, counts.id)
-    return found, ignored
+    return found
+
+
+def _with_their_type(groups: _Groups, values: Set[ir.Value]) -> set[ir.Value]:
+    """``values``, and all that must have their type."""
+    return {value for group in groups if not values.isdisjoint(group) for value in group}
 
 
 def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str], None]], before: Decided) -> Widths:
@@ -148,11 +157,13 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     decided = {value: dict(each) for value, each in before.items()}
     requests = {value: dict(askers) for value, askers in wanted.items()}
     refusals = dict.fromkeys(_refused_alone(network, requests, decided))
-    narrow, ignored = _narrow(network, decided)
-    groups, ties = _tied_groups(network, {name for askers in requests.values() for name, _ in askers})
-    asked_int8 = {value for group in groups if not narrow.keys().isdisjoint(group) for value in group}
-    for value in [value for value in requests if value in asked_int8]:
+    narrowed = _narrowed(network, decided)
+    groups, ties = _tied_groups(network, requests, narrowed)
+    firm = _with_their_type(groups, {value for value, asked in narrowed.items() if Narrowing.FIRM in asked.values()})
+    for value in [value for value in requests if value in firm]:
         refusals |= dict.fromkeys(Refusal(*request, refused_int16(value)) for request in requests.pop(value))
+    kept = {value for value, asked in narrowed.items() if set(asked.values()) != {Narrowing.NOTHING}}
+    asked_int8 = _with_their_type(groups, kept)
     ends, other_ends = _ends(network, asked_int8)
     _ask_outputs(network, requests, other_ends.keys())
     refusals |= dict.fromkeys(_refused_for_others(network, requests, decided))
@@ -180,11 +191,14 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
         types |= dict.fromkeys(group if width == INT16 else (), INT16)
         for value in group:
             _note(decided, value, *because)
-    types |= dict.fromkeys(narrow, INT8)
-    for value, told in ignored.items():
+    in_int32 = {chain[-1].outputs[0] for chain in network.chains if is_accumulator_at_end(chain)}
+    for value, each in narrowed.items():
         if types.get(value) == INT16:
-            told = [(request, refused_int8(value)) for request, _ in told]
-        refusals |= dict.fromkeys(Refusal(*request, why) for request, why in told if why)
+            refusals |= dict.fromkeys(Refusal(*request, refused_int8(value)) for request in each)
+        elif value in kept:
+            types[value] = INT8
+        elif value in in_int32:
+            refusals |= dict.fromkeys(Refusal(*request, IGNORED) for request in each)
     for value, left in other_ends.items():
         if value not in types:
             _note(decided, value, left)
@@ -242,17 +256,19 @@ def _ends(network: _Network, asked_int8: Set[ir.Value]) -> tuple[dict[ir.Value, 
 
 
 _Groups = Sequence[Sequence[ir.Value]]
+_Asking = Mapping[ir.Value, Mapping[tuple[str, str], object]]
 
 
-def _tied_groups(network: _Network, asked: Set[str]) -> tuple[_Groups, dict[ir.Value, str]]:
+def _tied_groups(network: _Network, wide: _Asking, narrow: _Asking) -> tuple[_Groups, dict[ir.Value, str]]:
     """Activation tensors that must have one type, as groups in graph order, and the rule that ties each to others.
 
-    One that is free is a group of its own. ``asked``: names of the nodes that are asked for int16.
+    One that is free is a group of its own. ``wide``, ``narrow``: the requests for int16 and for int8.
     """
+    asked, asked_int8 = ({name for askers in each.values() for name, _ in askers} for each in (wide, narrow))
     group_of: dict[ir.Value, set[ir.Value]] = {}
     ties: dict[ir.Value, str] = {}
     for node in network.model.graph:
-        site = Tying(node, asked)
+        site = Tying(node, asked, asked_int8)
         for value in members_of(site):
             group_of.setdefault(value, {value})
         rule = network.book.widths.ties.decide(site, network.march.family)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
@@ -116,7 +117,7 @@ def decision_of(rule: Rule[Any, Any]) -> str:
     then = rule.then
     if isinstance(then, device.Place):
         return f"runs on {then.on.value}" if then.on is not device.On.UNCHANGED else "stays where it is"
-    if isinstance(then, calibrated.Calibrate | width.Width):
+    if isinstance(then, Enum):
         return str(then.value)
     demand = getattr(then, "__doc__", None) if callable(then) else None
     return demand.strip().removesuffix(".") if demand else str(then)

@@ -43,7 +43,7 @@ class ScaleSite:
     Attributes:
         node: the node.
         calibrations: the ``HzCalibration`` of every calibrated tensor, by its name.
-        asked: names of the tensors of which int16 is asked.
+        asked: names of the tensors of which int16 is asked, and of operands of a Concat of which a type is.
         gathered: what the first Gather that left the BPU late makes of a tensor.
     """
 
@@ -121,13 +121,8 @@ def _both_share_one(site: ScaleSite) -> Iterator[Constraint]:
     yield ScaleOf(site.result, site.operands[0], How.IF_FREE)
 
 
-def _operands_follow(site: ScaleSite) -> Iterator[Constraint]:
-    """What operands have the scale of takes that of the result, unless something computes with it."""
-    return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands)
-
-
 def _unasked_operands_follow(site: ScaleSite) -> Iterator[Constraint]:
-    """Operands for which int16 is not asked take the scale of the result."""
+    """Operands for which no type is asked take the scale of the result, unless something computes with it."""
     return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands if name not in site.asked)
 
 
@@ -284,20 +279,14 @@ JOINED: ScaleTable = Table(
             "An int16 output that joins tensors has the largest of their thresholds.",
             JOINS & KEEPS_OPERANDS & OUTPUT,
             _largest_of_operands,
-            over=("scale.joined-wide",),
-        ),
-        Rule(
-            "scale.joined-wide",
-            "Operands of an int16 Concat of which int16 is asked keep their scales.",
-            JOINS & KEEPS_OPERANDS,
-            _unasked_operands_follow,
             over=("scale.joined",),
         ),
         Rule(
             "scale.joined",
-            "What a Concat joins takes its scale, unless something computes with it.",
+            "What a Concat joins takes its scale, unless something computes with it, int16 is asked of it, or a type "
+            "is asked of the Concat.",
             JOINS,
-            _operands_follow,
+            _unasked_operands_follow,
         ),
     ],
 )

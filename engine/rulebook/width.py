@@ -275,6 +275,12 @@ def is_read_by_floats(chain: Sequence[ir.Node]) -> bool:
     return given and not any(map(is_quantised, _readers(chain)))
 
 
+def is_accumulator_at_end(chain: Sequence[ir.Node]) -> bool:
+    """Whether ``chain`` gives sums in int32 that nothing quantised reads."""
+    head = rule_for(chain[0])
+    return head is not None and head.int32_output and is_read_by_floats(chain)
+
+
 def _readers(chain: Sequence[ir.Node]) -> list[ir.Node]:
     return [reader for value in chain[-1].outputs for reader in float_readers(value)]
 
@@ -511,7 +517,8 @@ GROUPS: Table[TiedTensors, Width] = Table(
 """The type of a group, unless something stands against it."""
 
 
-RESCALING = ("Conv", "ConvTranspose", "Add")
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+RESCALING = ("Add", "Sub", "Mul", "GlobalAveragePool", "Concat", "LeakyRelu")
 """Operators that read and give int8 unless int16 is asked."""
 
 
@@ -525,46 +532,51 @@ def refused_int16(value: ir.Value) -> str:
     return f"tensor {value.name} is int8, as it is asked of it or of a tensor that must have its type"
 
 
-IGNORED: Table[Chained, str] = Table(
+IGNORED = "int8 that is asked of a convolution changes nothing: its result stays in int32"
+"""Why a convolution at the end is refused int8."""
+
+
+class Narrowing(Enum):
+    """What becomes of a request for int8."""
+
+    NOTHING = "asks for int8 in vain"
+    DEFAULT = "makes it int8, unless others make it int16"
+    FIRM = "makes it int8, and all that must have its type, whoever asks for int16"
+
+
+def _begins_with(*op_types: str) -> Callable[[Chained], bool]:
+    return lambda site: site.chain[0].op_type in op_types
+
+
+NARROW: Table[Chained, Narrowing] = Table(
     "width",
     [
         Rule(
-            "width.int8-of-rescaling",
-            "int8 that is asked of a convolution or sum changes nothing: others may make it int16, and a result at the "
-            "end stays int16 or int32.",
-            Pattern("is part of a convolution or sum", lambda site: site.chain[0].op_type in RESCALING),
-            "is asked of a convolution or sum, which the original ignores",
+            "width.int8-of-convolution",
+            "int8 that is asked of a convolution, or what becomes one with it, changes nothing: others may make it "
+            "int16, and at the end it stays int16 or int32.",
+            Pattern("is part of a convolution", _begins_with(*CONVOLUTIONS)),
+            Narrowing.NOTHING,
+            over=("width.int16-over-int8",),
         ),
-    ],
-)
-"""Requests for int8 that change nothing, and why. Asked of what convolutions, ConvTransposes, sums, tables, pools and
-Clips read and give, against int16 asked of their neighbours, and at the end (34 conversions)."""
-
-
-@dataclass(frozen=True)
-class Narrowed:
-    """A tensor of which int8 is asked.
-
-    Attributes:
-        value: the tensor.
-    """
-
-    value: ir.Value
-
-
-NARROW: Table[Narrowed, Width] = Table(
-    "width",
-    [
+        Rule(
+            "width.int16-over-int8",
+            "int8 that is asked of sums, products, global means, Concats and LeakyRelus holds unless others make the "
+            "tensor int16.",
+            Pattern("can rescale", _begins_with(*RESCALING)),
+            Narrowing.DEFAULT,
+            over=("width.asked-int8",),
+        ),
         Rule(
             "width.asked-int8",
-            "A tensor of which int8 is asked is int8, and so is what must have its type, whoever asks for int16; also "
-            "where it would stay in int32.",
-            Pattern("is asked for int8", lambda site: True),
-            Width.INT8,
+            "int8 that is asked of a table, MaxPool, Clip or other operator holds, whoever asks for int16.",
+            Pattern("is any", lambda site: True),
+            Narrowing.FIRM,
         ),
     ],
 )
-"""What is asked for int8."""
+"""What is asked for int8: of what every kind of operator reads and gives, against int16 asked of its neighbours, and at
+the end (46 conversions)."""
 
 
 @dataclass(frozen=True)
@@ -574,10 +586,12 @@ class Tying:
     Attributes:
         node: the node.
         asked: names of the nodes that are asked for int16.
+        asked_int8: names of the nodes that are asked for int8.
     """
 
     node: ir.Node
     asked: Collection[str] = ()
+    asked_int8: Collection[str] = ()
 
 
 Tied = Callable[[Tying], Iterable[ir.Value]]
@@ -598,6 +612,11 @@ def others_of(site: Tying) -> list[ir.Value]:
     return [value for value in members_of(site) if not _is_of_asked_resize(value, site.asked)]
 
 
+def none_of(site: Tying) -> list[ir.Value]:
+    """Nothing must have one type."""
+    return []
+
+
 def alike_of(site: Tying) -> list[ir.Value]:
     """What Clips of one constant limit give has one type."""
     return clipped_alike(site.node)
@@ -616,9 +635,17 @@ def _is_of_asked_resize(value: ir.Value, asked: Collection[str]) -> bool:
 
 
 def _joins_resized(site: Tying) -> bool:
-    rule = rule_for(site.node)
-    joined = rule is not None and rule.tie(site.node) is Tie.OPERANDS_TAKE_OUTPUT
-    return joined and any(_is_of_asked_resize(value, site.asked) for value in members_of(site))
+    return joins_operands(site.node) and any(_is_of_asked_resize(value, site.asked) for value in members_of(site))
+
+
+def _joins_in_int8(site: Tying) -> bool:
+    return str(site.node.name) in site.asked_int8 and joins_operands(site.node)
+
+
+def joins_operands(node: ir.Node) -> bool:
+    """Whether ``node`` puts its operands beside one another, as a Concat does."""
+    rule = rule_for(node)
+    return rule is not None and rule.tie(node) is Tie.OPERANDS_TAKE_OUTPUT
 
 
 def _cannot_rescale(site: Tying) -> bool:
@@ -630,6 +657,14 @@ TYING_ON_BPU = Pattern[Tying]("runs on the BPU", lambda site: on_bpu(site.node))
 TIES: Table[Tying, Tied] = Table(
     "width",
     [
+        Rule(
+            "width.untied",
+            "A Concat that is asked for int8 rescales: what it reads and gives need not have one type.",
+            TYING_ON_BPU & Pattern("is a Concat that is asked for int8", _joins_in_int8),
+            none_of,
+            BAYES,
+            over=("width.joined-resize",),
+        ),
         Rule(
             "width.joined-resize",
             "A Concat requantises what a Resize gives that is asked for int16 itself, and so refused it.",
@@ -672,8 +707,7 @@ class WidthRules:
     table_inputs: Table[TableNode, Width] = TABLE_INPUTS
     groups: Table[TiedTensors, Width] = GROUPS
     sides: Table[Asked, Width] = SIDES
-    ignored: Table[Chained, str] = IGNORED
-    narrow: Table[Narrowed, Width] = NARROW
+    narrow: Table[Chained, Narrowing] = NARROW
     sums: Table[Chained, str] = SUMS
 
     @property
