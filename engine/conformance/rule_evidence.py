@@ -273,8 +273,9 @@ def signature(placed: ir.Model) -> list[tuple[Any, ...]]:
 
 def needed_by(subject: PlacedSubject, rules: Iterable[str]) -> list[str]:
     """The ``rules`` without which ``subject`` is placed otherwise."""
-    expected = signature(subject.placed())
-    return [rule for rule in rules if rule in RULES and signature(subject.placed(BOOK.without(rule))) != expected]
+    decided: set[str] = set()
+    expected = signature(subject.placed(BOOK.watched(decided)))
+    return [rule for rule in rules if rule in decided and signature(subject.placed(BOOK.without(rule))) != expected]
 
 
 def gather(
@@ -334,12 +335,10 @@ def gather(
 
 def _gained_by_placing(subject: PlacedSubject, case: RecordedCase, placed: ir.Model) -> Iterator[tuple[str, int]]:
     """The rules without which ``subject`` is placed otherwise, and how much further from the original's decisions."""
-    answer, expected = answer_of(case), signature(placed)
+    answer = answer_of(case)
     agreed = agreement(placed, answer)
-    for rule in DROPPABLE:
-        other = subject.placed(BOOK.without(rule))
-        if signature(other) != expected:
-            yield rule, agreed - agreement(other, answer)
+    for rule in needed_by(subject, DROPPABLE):
+        yield rule, agreed - agreement(subject.placed(BOOK.without(rule)), answer)
 
 
 def _gained_by_names(named: Sequence[NameVerdict]) -> Iterator[tuple[str, int]]:

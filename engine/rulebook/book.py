@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -66,18 +66,25 @@ class Book:
 
     def without(self, *ids: str) -> Book:
         """The book that lacks some rules."""
+        return self._changed(lambda table: table.without(*ids))
+
+    def watched(self, seen: set[str]) -> Book:
+        """The same book, which adds to ``seen`` the ids of the rules that decide something."""
+        return self._changed(lambda table: table.watched(seen))
+
+    def _changed(self, change: Callable[[Table[Any, Any]], Table[Any, Any]]) -> Book:
         return Book(
-            tuple(replace(step, table=step.table.without(*ids)) for step in self.devices),
-            self.widths.without(*ids),
-            self.inputs.without(*ids),
-            self.results.without(*ids),
-            self.before_scales.without(*ids),
-            self.after_scales.without(*ids),
-            self.constants.without(*ids),
-            tuple(replace(step, table=step.table.without(*ids)) for step in self.scales),
-            self.values.without(*ids),
-            self.margins.without(*ids),
-            name.without_names(self.names, ids),
+            tuple(replace(step, table=change(step.table)) for step in self.devices),
+            width.WidthRules(*map(change, self.widths.tables)),
+            change(self.inputs),
+            change(self.results),
+            change(self.before_scales),
+            change(self.after_scales),
+            change(self.constants),
+            tuple(replace(step, table=change(step.table)) for step in self.scales),
+            change(self.values),
+            change(self.margins),
+            MappingProxyType({part: change(table) for part, table in self.names.items()}),
         )
 
 

@@ -105,13 +105,15 @@ class Table(Generic[S, D]):
     Args:
         name: what the ids begin with.
         rules: any order.
+        seen: gets the ids of the rules that decide something; None where nobody wants to know.
 
     Raises:
         ValueError: two rules have one id, one beats a rule that is not there, or rules beat each other in a circle.
     """
 
-    def __init__(self, name: str, rules: Iterable[Rule[S, D]]) -> None:
+    def __init__(self, name: str, rules: Iterable[Rule[S, D]], seen: set[str] | None = None) -> None:
         self.name = name
+        self._seen = seen
         given = list(rules)
         self._by_id = {rule.id: rule for rule in given}
         if len(self._by_id) < len(given):
@@ -136,13 +138,20 @@ class Table(Generic[S, D]):
             self.name, [replace(rule, over=tuple(sorted(self._beaten[rule.id].difference(ids)))) for rule in kept]
         )
 
+    def watched(self, seen: set[str]) -> Table[S, D]:
+        """The same table, which adds to ``seen`` the ids of the rules that decide something."""
+        return Table(self.name, self, seen)
+
     def fitting(self, site: S, family: ChipFamily) -> list[Rule[S, D]]:
         """The rules for ``family`` that fit ``site`` and that no other such rule is over; one in a sound table."""
         return list(self._fitting(site, family))
 
     def decide(self, site: S, family: ChipFamily) -> Rule[S, D] | None:
         """The rule that decides ``site``; None where none fits."""
-        return next(self._fitting(site, family), None)
+        rule = next(self._fitting(site, family), None)
+        if rule is not None and self._seen is not None:
+            self._seen.add(rule.id)
+        return rule
 
     def _fitting(self, site: S, family: ChipFamily) -> Iterator[Rule[S, D]]:
         beaten: set[str] = set()

@@ -714,7 +714,3 @@ class WidthRules:
     def tables(self) -> tuple[Table[Any, Any], ...]:
         """The tables alone."""
         return tuple(getattr(self, each.name) for each in fields(self))
-
-    def without(self, *ids: str) -> WidthRules:
-        """The tables that lack some rules."""
-        return WidthRules(*(table.without(*ids) for table in self.tables))

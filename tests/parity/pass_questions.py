@@ -72,12 +72,15 @@ def _zeros_in_shape() -> SmallNetwork:
     return net
 
 
-def _cast_pair() -> SmallNetwork:
-    """A map cast to double and back."""
-    net, x = started()
-    wide = net.op("Cast", net.conv(x, 8, 8), to=TensorProto.DOUBLE)
-    net.output(net.conv(net.op("Cast", wide, to=TensorProto.FLOAT), 8, 8))
-    return net
+def _cast_pair(to: int) -> Callable[[], SmallNetwork]:
+    """A map cast to another type and back."""
+
+    def build() -> SmallNetwork:
+        net, x = started()
+        net.output(net.conv(net.op("Cast", net.op("Cast", net.conv(x, 8, 8), to=to), to=TensorProto.FLOAT), 8, 8))
+        return net
+
+    return build
 
 
 def _swish(op_type: str, **attributes: float) -> Callable[[], SmallNetwork]:
@@ -139,6 +142,42 @@ def _normalised() -> SmallNetwork:
     """A BatchNormalization behind a convolution."""
     net, x = started()
     net.output(net.conv(net.op("Relu", _norm(net, net.conv(x, 8, 8), 8)), 8, 8))
+    return net
+
+
+def _scaled() -> SmallNetwork:
+    """A factor per channel behind a convolution, before a sum."""
+    net, x = started()
+    scaled = net.op("Mul", net.conv(x, 8, 8), net.normal(1, 8, 1, 1))
+    net.output(net.conv(net.op("Add", scaled, net.op("Sigmoid", net.conv(x, 8, 8))), 8, 8))
+    return net
+
+
+def _sum_of_two() -> SmallNetwork:
+    """A Sum of two maps."""
+    net, x = started()
+    net.output(net.conv(net.op("Sum", *(net.op("Sigmoid", net.conv(x, 8, 8)) for _ in range(2))), 8, 8))
+    return net
+
+
+def _norm_of_channels(op_type: str) -> Callable[[], SmallNetwork]:
+    """The length of the channels, times a map."""
+
+    def build() -> SmallNetwork:
+        net, x = started()
+        x = net.conv(x, 8, 8)
+        net.output(net.conv(net.op("Mul", x, net.op(op_type, x, axes=[1], keepdims=1)), 8, 8))
+        return net
+
+    return build
+
+
+def _computed_where() -> SmallNetwork:
+    """One of two maps by a comparison."""
+    net, x = started()
+    x = net.conv(x, 8, 8)
+    condition = net.op("Greater", x, net.constant(0.25))
+    net.output(net.conv(net.op("Where", condition, x, net.op("Sigmoid", net.conv(x, 8, 8))), 8, 8))
     return net
 
 
@@ -404,7 +443,8 @@ BUILDERS: Mapping[str, Callable[[], SmallNetwork]] = {
     "remove_unused_nodes": _unused,
     "reshape_without_zeros": _zeros_in_shape,
     "remove_no_ops": _with("Identity"),
-    "remove_cast_pairs": _cast_pair,
+    "remove_cast_pairs": _cast_pair(TensorProto.FLOAT16),
+    "remove_casts_to_double": _cast_pair(TensorProto.DOUBLE),
     "collapse_activations": _swish("Sigmoid"),
     "hard_sigmoid_to_hard_swish": _swish("HardSigmoid", alpha=1 / 6, beta=0.5),
     "collapse_softmax": _softmax_of_channels,
@@ -413,14 +453,20 @@ BUILDERS: Mapping[str, Callable[[], SmallNetwork]] = {
     "merge_transposes": _transposed_twice,
     "fold_pad_into_conv": _padded,
     "fold_affine_into_previous": _normalised,
+    "fold_affine_into_sum": _scaled,
     "fold_norm_through_concat": _normalised_joined,
     "sum_to_add": _sum_of_three,
+    "sum_of_two": _sum_of_two,
     "div_to_reciprocal": _divided,
     "larger_factor_first": _gate_first,
-    "where_to_products": _where,
+    "where_to_products": _computed_where,
+    "where_of_constant": _where,
     "collapse_rsqrt": _reciprocal_root,
     "decompose_normalization": _instance_norm,
     "decompose_norm": _divided_by_norm,
+    "decompose_norm_1": _norm_of_channels("ReduceL1"),
+    "decompose_norm_2": _norm_of_channels("ReduceL2"),
+    "norm_on_bernoulli2": _norm_of_channels("ReduceL2"),
     "unroll_lstm": _recurrent("LSTM", 4),
     "unroll_gru": _recurrent("GRU", 3, linear_before_reset=1),
     "keep_reduced_axis": _maximum_of_rows,
@@ -446,7 +492,7 @@ BUILDERS: Mapping[str, Callable[[], SmallNetwork]] = {
     "constant_outputs": _constant_output,
 }
 """Called as the passes that they were written for."""
-MARCHES: Mapping[str, str] = {"split_wide_conv": "bernoulli2"}
+MARCHES: Mapping[str, str] = {"split_wide_conv": "bernoulli2", "norm_on_bernoulli2": "bernoulli2"}
 """Where it is not bayes-e."""
 QUESTIONS: Mapping[str, RuleQuestion] = {
     name: RuleQuestion(build, MARCHES.get(name, "bayes-e")) for name, build in BUILDERS.items()

@@ -1,7 +1,7 @@
 """Networks of a few nodes that need a rule, and what the original made of them.
 
-``python -m tests.parity.rule_cases [--add] CASES...`` chooses, for every rule, or with ``--add`` for those without a
-case, the smallest recorded conversion whose placement is further from what the original decided without it. Its
+``python -m tests.parity.rule_cases [--add] CASES...`` chooses, for every rule, or with ``--add`` for those that no kept
+case needs, the smallest recorded conversion whose placement is further from what the original decided without it. Its
 optimised network is kept with zeros for all but the largest number of large constants, which decide nothing else here,
 with what the original decided and where that is not what the rules say.
 """
@@ -12,7 +12,7 @@ import gzip
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.rule_evidence import (
+    DROPPABLE,
     PlacedSubject,
     PlacementAnswer,
     agreement,
@@ -116,7 +117,7 @@ def _stripped(model: ir.Model) -> bytes:
 
 def _chosen(cases: list[RecordedCase], shown: set[str]) -> Iterator[RuleCase]:
     """Cases that need rules not ``shown``, which no smaller one needs and at which the original did what they say."""
-    known = {rule.id for table in BOOK.tables for rule in table} - shown
+    known = set(DROPPABLE) - shown
     subjects = []
     for case in cases:
         if not case.refusal and not case.damage:
@@ -143,11 +144,24 @@ def _chosen(cases: list[RecordedCase], shown: set[str]) -> Iterator[RuleCase]:
             return
 
 
+def _refreshed(case: RuleCase) -> RuleCase:
+    """``case`` with what the rules say of it now."""
+    subject, answer = case.subject(), case.answered()
+    placed = subject.placed()
+    agreed = agreement(placed, answer)
+    needed = tuple(
+        rule
+        for rule in needed_by(subject, [rule for rule in case.rules if rule in DROPPABLE])
+        if rule in ON_DATA or agreement(subject.placed(BOOK.without(rule)), answer) < agreed
+    )
+    return replace(case, rules=needed, departs=placement_departures(placed, answer))
+
+
 def main() -> None:
     """Write the networks and their index: the arguments are folders of recorded conversions."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     folders = [name for name in sys.argv[1:] if name != ADD]
-    kept = list(rule_cases()) if ADD in sys.argv else []
+    kept = [case for case in map(_refreshed, rule_cases()) if case.rules] if ADD in sys.argv else []
     for old in FOLDER.glob("*.onnx.gz"):
         if old.name.removesuffix(".onnx.gz") not in {case.name for case in kept}:
             old.unlink()

@@ -398,6 +398,42 @@ def _clips(at_end: bool, low: float = 0.25) -> Callable[[], SmallNetwork]:
     return build
 
 
+def _transposed_convolution() -> SmallNetwork:
+    """A ConvTranspose between convolutions."""
+    net, x = started()
+    enlarged = net.op("ConvTranspose", net.conv(x, 8, 8), net.normal(8, 8, 2, 2), **_SMALLER)
+    net.output(net.conv(enlarged, 8, 8))
+    return net
+
+
+def _two_tables(op_type: str) -> Callable[[], SmallNetwork]:
+    """An operator on what two tables give, before a convolution."""
+
+    def build() -> SmallNetwork:
+        net, x = started()
+        tables = [net.op(table, net.conv(x, 8, 8)) for table in ("Sigmoid", "Exp")]
+        net.output(net.conv(net.op(op_type, *tables), 8, 8))
+        return net
+
+    return build
+
+
+def _stacks() -> SmallNetwork:
+    """Stacks of matrices, multiplied."""
+    net, x = started()
+    maps = [net.conv(x, 8, 8) for _ in range(2)]
+    net.output(net.conv(net.op("MatMul", *maps), 8, 8))
+    return net
+
+
+def _framed() -> SmallNetwork:
+    """A map with a border of 0.5, before a convolution."""
+    net, x = started()
+    framed = net.op("Pad", net.conv(x, 8, 8), net.ints(0, 0, 1, 1, 0, 0, 1, 1), net.constant(0.5))
+    net.output(net.conv(framed, 8, 8))
+    return net
+
+
 _SMALLER = {"kernel_shape": [2, 2], "strides": [2, 2]}
 _INPUT, _OUTPUT = {"ON": "BPU", "InputType": "int16"}, {"ON": "BPU", "OutputType": "int16"}
 _INPUT_8, _OUTPUT_8 = {"ON": "BPU", "InputType": "int8"}, {"ON": "BPU", "OutputType": "int8"}
@@ -478,6 +514,20 @@ QUESTIONS: Mapping[str, RuleQuestion] = {
         _at_end(("Conv", {}), last="Sigmoid"), changes=_calibration(optimization="set_model_output_int8")
     ),
     "convolution_int8": RuleQuestion(_convolutions, changes=_types(Conv_2=_OUTPUT_8)),
+    "int16_convtranspose": RuleQuestion(
+        _transposed_convolution, changes=_types(ConvTranspose_3=_OUTPUT, Conv_4=_INPUT)
+    ),
+    "int8_product": RuleQuestion(_two_tables("Mul"), changes=_types(Mul_6=_OUTPUT_8, Conv_7=_INPUT)),
+    "int8_concat": RuleQuestion(_joined, changes=_types(Concat_6=_OUTPUT_8, Conv_7=_INPUT)),
+    "int8_pool": RuleQuestion(_behind("MaxPool", **_SMALLER), changes=_types(Conv_2=_OUTPUT, MaxPool_3=_INPUT_8)),
+    "int8_before_table": RuleQuestion(_at_end(("Conv", {}), last="Sigmoid"), changes=_types(Conv_2=_OUTPUT_8)),
+    "int16_pool_and_resize": RuleQuestion(_pool_beside_enlarged, changes=_types(MaxPool_5=_OUTPUT, Resize_3=_OUTPUT)),
+    "int16_before_resize": RuleQuestion(_behind("Resize"), changes=_types(Conv_2=_OUTPUT)),
+    "int16_concat_of_resize": RuleQuestion(_enlarged_joined, changes=_types(Concat_5=_OUTPUT)),
+    "joined_asked_resize": RuleQuestion(_enlarged_joined, changes=_types(Resize_4=_OUTPUT)),
+    "moved_at_end_asked": RuleQuestion(_moved_at_end, changes=_types(Reshape_3=_OUTPUT)),
+    "stacks": RuleQuestion(_stacks, "bernoulli2"),
+    "framed": RuleQuestion(_framed),
     "parts_at_end": RuleQuestion(_parts_at_end),
     "parts_at_end_int16": RuleQuestion(_parts_at_end, changes=_calibration(optimization="set_model_output_int16")),
 }
