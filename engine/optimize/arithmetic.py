@@ -129,7 +129,7 @@ class ExpandConstants(NodePass):
 
 
 class SumToAdd(NodePass):
-    """``Sum`` of several tensors, which may broadcast, becomes a chain of ``Add``; the last keeps the node's name."""
+    """``Sum`` of several tensors, which may broadcast, becomes ``Add`` after ``Add``: ``<node>_Add_1``, ``_Add_2``."""
 
     op_types = frozenset({"Sum"})
 
@@ -141,10 +141,11 @@ class SumToAdd(NodePass):
         new_nodes: list[ir.Node] = []
         total = operands[0]
         for index, operand in enumerate(operands[1:]):
-            last = index == len(operands) - 2
-            name = str(node.name) if last else f"{node.name}_add_{index}"
+            name = f"{node.name}_Add_{index + 1}"
             shape = np.broadcast_shapes(*shapes[: index + 2])
-            add = make_node("Add", [total, operand], name=name, output=f"{name}_sum", like=node.outputs[0], shape=shape)
+            add = make_node(
+                "Add", [total, operand], name=name, output=f"{name}_output", like=node.outputs[0], shape=shape
+            )
             new_nodes.append(add)
             total = add.outputs[0]
         substitute(node, new_nodes)

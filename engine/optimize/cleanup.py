@@ -100,8 +100,9 @@ class RemoveNoOps(NodePass):
 class RemoveCastPairs(NodePass):
     """A ``Cast`` to a type that holds the values of the original, followed by the ``Cast`` back.
 
-    float16 counts as holding float32: its rounding is far below that of the quantisation (the original drops the pair).
-    Pairs that truncate to integers stay, since dropping them changes what the network computes.
+    float16 counts as holding float32: its rounding is far below that of the quantisation. The original keeps such pairs
+    on the CPU (asked with float16 and float64), so that they split a subgraph there. Pairs that truncate to integers
+    stay, since dropping them changes what the network computes.
     """
 
     op_types = frozenset({"Cast"})
