@@ -32,6 +32,8 @@ from engine.rulebook.name import Naming
 
 MOST_NAMES = 20
 """How many contradictions, and how many cases that need it, are kept of a rule."""
+MOST_NODES_WITHOUT_PASSES = 24
+"""Nodes of a network for which it is tried what it becomes without each pass, which takes the time of an optimisation."""
 FIXED_TOLERANCE = 1e-5
 """Relative difference of thresholds that are the same."""
 DROPPABLE = tuple(rule.id for table in BOOK.tables if table not in BOOK.names.values() for rule in table)
@@ -322,7 +324,7 @@ def gather(
             for rule, gained in (*_gained_by_placing(subject, case, placed), *_gained_by_names(named)):
                 needing[rule].append((size, case.name))
                 found[rule].gained += gained
-            for rule, gained in _gained_by_passes(case):
+            for rule, gained in _gained_by_passes(case) if size <= MOST_NODES_WITHOUT_PASSES else ():
                 needing[rule].append((size, case.name))
                 found[rule].gained += gained
                 if gained > 0:

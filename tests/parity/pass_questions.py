@@ -184,8 +184,8 @@ def _computed_where() -> SmallNetwork:
 def _normalised_joined() -> SmallNetwork:
     """A BatchNormalization of what two convolutions give, joined."""
     net, x = started()
-    joined = net.op("Concat", net.conv(x, 8, 4), net.conv(x, 8, 4), axis=1)
-    net.output(net.conv(net.op("Relu", _norm(net, joined, 8)), 8, 8))
+    joined = net.op("Concat", net.conv(x, 8, 8, 3), net.conv(x, 8, 8), axis=1)
+    net.output(net.conv(_norm(net, joined, 16), 16, 8))
     return net
 
 
@@ -262,10 +262,10 @@ def _recurrent(op_type: str, gates: int, **attributes: int) -> Callable[[], Smal
 
 
 def _maximum_of_rows() -> SmallNetwork:
-    """A ReduceMax that drops its axis, before more arithmetic."""
+    """A ReduceMax that drops its axis, as a map of one row before a convolution."""
     net, x = started()
     rows = net.op("ReduceMax", net.conv(x, 8, 8), axes=[2], keepdims=0)
-    net.output(net.op("Sigmoid", rows))
+    net.output(net.conv(net.reshape(rows, 1, 8, 1, 8), 8, 8))
     return net
 
 
