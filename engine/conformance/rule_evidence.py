@@ -33,7 +33,7 @@ from engine.rulebook.name import Naming
 MOST_NAMES = 20
 """How many contradictions, and how many cases that need it, are kept of a rule."""
 MOST_NODES_WITHOUT_PASSES = 24
-"""Nodes of a network for which it is tried what it becomes without each pass, which takes the time of an optimisation."""
+"""Nodes of a network for which it is tried what it becomes without each pass, which takes an optimisation each."""
 FIXED_TOLERANCE = 1e-5
 """Relative difference of thresholds that are the same."""
 DROPPABLE = tuple(rule.id for table in BOOK.tables if table not in BOOK.names.values() for rule in table)

@@ -128,8 +128,13 @@ class Form:
         """The name of ``site``."""
         return self.text.format_map(vars(site))
 
+    @property
+    def form(self) -> str:
+        """The text as it is shown: with attributes in angle brackets."""
+        return re.sub(r"\{(\w+)[^}]*\}", r"<\1>", self.text)
+
     def __str__(self) -> str:
-        return "is called " + re.sub(r"\{(\w+)[^}]*\}", r"<\1>", self.text)
+        return f"is called {self.form}"
 
 
 NAME_TABLE = "name"

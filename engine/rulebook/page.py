@@ -10,6 +10,7 @@ from typing import Any
 from engine.ir import write_atomically
 from engine.rulebook.book import RULES, chips_of, decision_of
 from engine.rulebook.evidence import evidence_for, evidence_text
+from engine.rulebook.name import Form
 from engine.rulebook.rule import Rule
 
 _TITLES = {
@@ -36,9 +37,10 @@ This page is written by `ptqlab rules --docs docs`. Where two rules fit, the one
 
 Evidence comes from replayed conversions of the original
 (`ptqlab rules evidence CASES... -o engine/rulebook/evidence.json`): a rule that one network alone shows is
-*provisional*. A case *needs* a rule if its network is placed otherwise without it. Passes that change nodes in place
-leave none that carries them, so recorded conversions do not show them. Rules about integers and thresholds were
-measured apart. A rule that costs accuracy says what `compatibility: clean` does instead.
+*provisional*. A case *needs* a rule if its network is placed or named otherwise without it; a pass, if its float graph
+is another one. A pass that makes no nodes is shown by the cases whose graph is further from the original's without it.
+Rules about integers and thresholds were measured apart. A rule that costs accuracy says what `compatibility: clean`
+does instead.
 """
 
 
@@ -84,8 +86,10 @@ def _short_table(tables: Iterable[str]) -> str:
         for rule in RULES.values():
             if rule.id.partition(".")[0] == table:
                 networks = evidence_for(rule.id).networks if rule.measured is None else rule.measured.networks
-                lines.append(f"| `{rule.id}` | {rule.says}{_remedy(rule)} | {chips_of(rule)} | {networks} |")
-    return "\n".join(lines).replace("<", "&lt;") + "\n"
+                says = f"{rule.says}{_remedy(rule)}".replace("<", "&lt;")
+                says = f"{says[:-1]}: `{rule.then.form}`" if isinstance(rule.then, Form) else says
+                lines.append(f"| `{rule.id}` | {says} | {chips_of(rule)} | {networks} |")
+    return "\n".join(lines) + "\n"
 
 
 def write_pages(folder: Path) -> list[Path]:
