@@ -553,7 +553,7 @@ NARROW: Table[Chained, Narrowing] = Table(
     [
         Rule(
             "width.int8-of-convolution",
-            "int8 that is asked of a convolution, or what becomes one with it, changes nothing: others may make it "
+            "A request of int8 for a convolution, or what becomes one with it, changes nothing: others may make it "
             "int16, and at the end it stays int16 or int32.",
             Pattern("is part of a convolution", _begins_with(*CONVOLUTIONS)),
             Narrowing.NOTHING,
@@ -561,7 +561,7 @@ NARROW: Table[Chained, Narrowing] = Table(
         ),
         Rule(
             "width.int16-over-int8",
-            "int8 that is asked of sums, products, global means, Concats and LeakyRelus holds unless others make the "
+            "A request of int8 for sums, products, global means, Concats and LeakyRelus holds unless others make the "
             "tensor int16.",
             Pattern("can rescale", _begins_with(*RESCALING)),
             Narrowing.DEFAULT,
@@ -569,7 +569,7 @@ NARROW: Table[Chained, Narrowing] = Table(
         ),
         Rule(
             "width.asked-int8",
-            "int8 that is asked of a table, MaxPool, Clip or other operator holds, whoever asks for int16.",
+            "A request of int8 for a table, MaxPool, Clip or another operator holds, whoever asks for int16.",
             Pattern("is any", lambda site: True),
             Narrowing.FIRM,
         ),

@@ -1,4 +1,4 @@
-"""Passes on the float graph that small recorded networks need: their graph is further from the original's without one."""
+"""Passes that small recorded networks need: their float graph is further from the original's without one."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from engine.chips import ChipFamily, load_chip
 from engine.facts.chains import chains
 from engine.place import PlacementOptions
 from engine.place.devices import mark_placement
-from engine.rulebook.width import SIDES, TAILS, TIES, Chained, Width, members_of, neighbours_of
+from engine.rulebook.width import SIDES, TAILS, TIES, Chained, Tying, Width, members_of, neighbours_of
 from tests.engine.place.networks import network, one
 
 
@@ -64,7 +64,8 @@ def test_what_a_pool_reads_and_gives_has_one_type() -> None:
     model = network([one("MaxPool", "c0", kernel_shape=[1, 1])])
     mark_placement(model, load_chip("bayes-e"))
     (node,) = (node for node in model.graph if node.name == "Middle")
-    rule = TIES.decide(node, ChipFamily.BAYES)
+    site = Tying(node)
+    rule = TIES.decide(site, ChipFamily.BAYES)
     assert rule is not None
     assert rule.id == "width.one-type"
-    assert [value.name for value in rule.then(node)] == [value.name for value in members_of(node)] == ["c0", "m"]
+    assert [value.name for value in rule.then(site)] == [value.name for value in members_of(site)] == ["c0", "m"]
