@@ -9,9 +9,10 @@ import onnx_ir as ir
 
 from engine.chips import load_chip
 from engine.conformance.cases import RecordedCase
+from engine.errors import PtqlabError
 from engine.ir import load_model
 from engine.quantize import quantize
-from engine.rulebook.name import NAMES, Kind, Naming, without_names
+from engine.rulebook.name import NAMES, NamedKind, Naming, without_names
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,20 @@ def name_verdicts(case: RecordedCase, placing: Naming, placed: ir.Model) -> Iter
     yield from _verdicts(placing, placed, calibrated)
     if case.quantized.is_file():
         quantizing = Naming(load_chip(case.march).family)
-        yield from _verdicts(quantizing, quantize(calibrated, case.march, quantizing), load_model(case.quantized))
+        try:
+            quantized = quantize(calibrated, case.march, quantizing)
+        except PtqlabError:  # a type of calibration that only the original has
+            return
+        yield from _verdicts(quantizing, quantized, load_model(case.quantized))
 
 
-def names_of(model: ir.Model) -> frozenset[tuple[Kind, str]]:
+def names_of(model: ir.Model) -> frozenset[tuple[NamedKind, str]]:
     """The names in ``model``."""
     graph = model.graph
-    found = {(Kind.NODE, str(node.name)) for node in graph}
-    found |= {(Kind.TENSOR, str(value.name)) for node in graph for value in node.outputs}
-    found |= {(Kind.TENSOR, str(value.name)) for value in graph.inputs}
-    return frozenset(found | {(Kind.CONSTANT, name) for name in graph.initializers})
+    found = {(NamedKind.NODE, str(node.name)) for node in graph}
+    found |= {(NamedKind.TENSOR, str(value.name)) for node in graph for value in node.outputs}
+    found |= {(NamedKind.TENSOR, str(value.name)) for value in graph.inputs}
+    return frozenset(found | {(NamedKind.CONSTANT, name) for name in graph.initializers})
 
 
 def _verdicts(names: Naming, ours: ir.Model, theirs: ir.Model) -> Iterator[NameVerdict]:

@@ -57,7 +57,7 @@ def pair(first: ir.Model, second: ir.Model) -> Pairing:
     return Pairing(names, _rest(expected, actual, partners), renamed, weight)
 
 
-def agreement(first: ir.Model, second: ir.Model) -> int:
+def graph_agreement(first: ir.Model, second: ir.Model) -> int:
     """How many more nodes, ``HzCalibration`` aside, are the same in both by name than are in one of them alone.
 
     The same in operator, inputs, attributes and results, and in names and numbers of constants.

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from engine.chips import load_chip
 from engine.config import parse_config
 from engine.conformance.cases import RecordedCase
-from engine.conformance.pairing import agreement
+from engine.conformance.pairing import graph_agreement
 from engine.convert.items import DATA, ORIGINAL, REQUESTS
 from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
@@ -81,4 +81,4 @@ class RewriteSubject:
             placed = place(decomposed(optimized, self.march, self.requests), self.march, self.requests).model
         except PtqlabError:
             placed = ir.Model(ir.Graph([], [], nodes=[]), ir_version=self.original.ir_version)
-        return agreement(self.theirs, placed)
+        return graph_agreement(self.theirs, placed)

@@ -31,7 +31,7 @@ from engine.place.scales import mark_scales
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
 from engine.rulebook.marks import note
-from engine.rulebook.name import Named, Naming, Part
+from engine.rulebook.name import NamedPart, NameSite, Naming
 from engine.rulebook.rule import Table
 from engine.rulebook.width import Chained
 
@@ -217,12 +217,12 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value, names:
         model.graph.insert_after(producer, calibration)
     if value.is_graph_output() and on_bpu(producer):
         name = str(value.name)
-        value.name = names.of(Named(Part.BEFORE, tensor=name))
-        calibrated.name = names.of(Named(Part.CALIBRATED, tensor=name, is_output=True))
+        value.name = names.of(NameSite(NamedPart.BEFORE, tensor=name))
+        calibrated.name = names.of(NameSite(NamedPart.CALIBRATED, tensor=name, is_output=True))
         outputs = model.graph.outputs
         outputs[outputs.index(value)] = calibrated
         if calibration is not None:
-            calibration.name = names.of(Named(Part.CALIBRATION, tensor=value.name))
+            calibration.name = names.of(NameSite(NamedPart.CALIBRATION, tensor=value.name))
 
 
 def _insert(
@@ -230,9 +230,9 @@ def _insert(
 ) -> ir.Value:
     """An ``HzCalibration`` of ``value`` in front of ``before``; its output."""
     number, tensor = len(_calibrations(value)), str(value.name)
-    calibrated = names.of(Named(Part.CALIBRATED, tensor=tensor, number=number))
+    calibrated = names.of(NameSite(NamedPart.CALIBRATED, tensor=tensor, number=number))
     node = _calibration_node(
-        value, attributes, names.of(Named(Part.CALIBRATION, tensor=tensor, number=number)), calibrated
+        value, attributes, names.of(NameSite(NamedPart.CALIBRATION, tensor=tensor, number=number)), calibrated
     )
     mark(node, MARK_RULE, rule)
     graph = before.graph
@@ -275,9 +275,9 @@ def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes, nam
         return
     is_output = value.is_graph_output()
     if is_output:
-        value.name = names.of(Named(Part.BEFORE, tensor=name))
-    calibrated = names.of(Named(Part.CALIBRATED, tensor=name, is_output=is_output))
-    own = names.of(Named(Part.CALIBRATION, tensor=str(value.name)))
+        value.name = names.of(NameSite(NamedPart.BEFORE, tensor=name))
+    calibrated = names.of(NameSite(NamedPart.CALIBRATED, tensor=name, is_output=is_output))
+    own = names.of(NameSite(NamedPart.CALIBRATION, tensor=str(value.name)))
     node = _calibration_node(value, attributes, own, calibrated)
     mark(node, MARK_RULE, rule)
     value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)

@@ -14,7 +14,7 @@ from engine.ops.core.float_nodes import given
 from engine.optimize.affine import Affine, depthwise_convolution
 from engine.place.calibration import calibrate_weight
 from engine.place.options import INT8
-from engine.rulebook.name import Named, Naming, Part
+from engine.rulebook.name import NamedPart, NameSite, Naming
 
 
 def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None = None) -> None:
@@ -35,7 +35,7 @@ def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None
 
 
 def _read_through_convolution(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
-    value, name = given(node, 0), names.of(Named(Part.UNIT_CONVOLUTION, node=str(node.name)))
+    value, name = given(node, 0), names.of(NameSite(NamedPart.UNIT_CONVOLUTION, node=str(node.name)))
     channels = shape_of(value)[1]
     same = Affine(np.ones(channels), np.zeros(channels))
     convolution = depthwise_convolution(graph, value, same, str(node.name), name, name)

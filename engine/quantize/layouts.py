@@ -9,7 +9,7 @@ import onnx_ir as ir
 from engine.graph import sole_reader, used_once
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
 from engine.ops.core.float_nodes import TO_NHWC
-from engine.rulebook.name import TO_NCHW_MARK, Named, Naming, Part
+from engine.rulebook.name import TO_NCHW_MARK, NamedPart, NameSite, Naming
 
 TO_NCHW = (0, 3, 1, 2)
 """Permutation from NHWC."""
@@ -132,7 +132,7 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node, nam
         reshape.replace_input_with(0, _input(before))
         _remove_unread(graph, before)
         target = _input(node)
-        name = names.of(Named(Part.SHAPE, node=str(reshape.name), transpose=str(node.name)))
+        name = names.of(NameSite(NamedPart.SHAPE, node=str(reshape.name), transpose=str(node.name)))
         _set_shape(graph, reshape, shape_of(node.outputs[0]), name)
         target.shape = node.outputs[0].shape
         _bypass(graph, node)
@@ -149,10 +149,10 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node, names: Naming) -> No
     if _keeps_order(producer) and _cancels_into_reader(graph, producer, node, names):
         return
     if _keeps_order(producer):
-        node.name = names.of(Named(Part.RESHAPES, transpose=str(producer.name)))
+        node.name = names.of(NameSite(NamedPart.RESHAPES, transpose=str(producer.name)))
         target = constant_of(node.inputs[1])
         if target is None or not target.all():  # a 0 would mean another axis now
-            _set_shape(graph, node, shape_of(node.outputs[0]), names.of(Named(Part.SHAPE, node=node.name)))
+            _set_shape(graph, node, shape_of(node.outputs[0]), names.of(NameSite(NamedPart.SHAPE, node=node.name)))
         node.replace_input_with(0, _input(producer))
         graph.remove(producer, safe=True)
 
@@ -168,12 +168,12 @@ def _cancels_into_reader(graph: ir.Graph, transpose: ir.Node, reshape: ir.Node, 
         return False
     if not _keeps_order(reader):
         return False
-    name = names.of(Named(Part.RESHAPES, transpose=str(reader.name)))
+    name = names.of(NameSite(NamedPart.RESHAPES, transpose=str(reader.name)))
     old = reader.outputs[0]
     new = ir.Value(name=old.name, type=old.type, shape=old.shape)
     made = ir.node("Reshape", [_input(transpose), reshape.inputs[1]], outputs=[new], name=name)
     ir.convenience.replace_nodes_and_values(graph, reader, [reader], [made], reader.outputs, made.outputs)
-    _set_shape(graph, made, shape_of(made.outputs[0]), names.of(Named(Part.SHAPE, node=name, replaces=True)))
+    _set_shape(graph, made, shape_of(made.outputs[0]), names.of(NameSite(NamedPart.SHAPE, node=name, replaces=True)))
     graph.remove([reshape, transpose], safe=True)
     return True
 
@@ -196,13 +196,13 @@ def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
 
 def _as_reshape(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
     """Make the transpose ``node`` behind a Reshape one as well, and join the two."""
-    name = names.of(Named(Part.RESHAPES, transpose=str(node.name)))
+    name = names.of(NameSite(NamedPart.RESHAPES, transpose=str(node.name)))
     result = node.outputs[0]
     new = ir.Value(name=result.name, type=result.type, shape=result.shape)
     made = ir.node("Reshape", [_input(node)], outputs=[new], name=name)
     ir.convenience.replace_nodes_and_values(graph, node, [node], [made], [result], made.outputs)
     made.resize_inputs(2)
-    _set_shape(graph, made, shape_of(new), names.of(Named(Part.SHAPE, node=name, replaces=True)))
+    _set_shape(graph, made, shape_of(new), names.of(NameSite(NamedPart.SHAPE, node=name, replaces=True)))
     first = _input(made).producer()
     if first is not None:
         _reshape_further(graph, first, made)

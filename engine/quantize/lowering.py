@@ -37,7 +37,7 @@ from engine.quantize.rescaling import constant_integers, requantize, rescale
 from engine.quantize.scales import calibration_before, calibration_behind, own_calibration
 from engine.quantize.writer import DTYPES, GraphWriter, transposed
 from engine.rulebook.marks import note
-from engine.rulebook.name import Named, Naming, Part
+from engine.rulebook.name import NamedPart, NameSite, Naming
 
 SUM_INPUT = 4
 """Position of the summed operand of a convolution, behind its bias."""
@@ -155,9 +155,9 @@ class IntegerGraph:
     def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
         """See :meth:`engine.ops.core.base.Lowering.padded`."""
         tensor = str(before_calibration(value).name)
-        name = self._writer.unique(self._names.of(Named(Part.PADS, tensor=tensor)))
+        name = self._writer.unique(self._names.of(NameSite(NamedPart.PADS, tensor=tensor)))
         inputs, attributes, shape = zero_padding(name, form, pads, self)
-        output = self._names.of(Named(Part.PADDED, node=name))
+        output = self._names.of(NameSite(NamedPart.PADDED, node=name))
         result = self._writer.append("HzPad", name, inputs, attributes, output, form.value.type, shape)
         return replace(form, value=result)
 
@@ -205,7 +205,7 @@ class IntegerGraph:
         self._quantized_ahead.update(values if moves else ())
         if len(shape_of(results[0])) != len(TO_NHWC):  # only maps have a layout (52 of 52 nodes of rank 3, 9 of rank 5)
             attributes = {key: item for key, item in attributes.items() if key != "data_format"}
-        own = name or self._names.of(Named(Part.COMPUTES, node=str(node.name)))
+        own = name or self._names.of(NameSite(NamedPart.COMPUTES, node=str(node.name)))
         self._writer.add(op_type, own, inputs, attributes, values, domain)
         for result, value, width in zip(results, values, widths, strict=True):
             calibration = self.calibration(result)
@@ -224,7 +224,7 @@ class IntegerGraph:
         """The integers of ``result``; ``ahead``: that is moved before anything computes with it."""
         shape = shape_of(result)
         return self._writer.value(
-            self._names.of(Named(Part.INTEGERS, tensor=str(result.name), ahead=ahead)),
+            self._names.of(NameSite(NamedPart.INTEGERS, tensor=str(result.name), ahead=ahead)),
             ir.TensorType(DTYPES[bits]),
             transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
         )
@@ -237,7 +237,7 @@ class IntegerGraph:
     def _scale_name(self, node: ir.Node, source: ir.Value, result: ir.Value, bits: int) -> str:
         """Name of the constant that dequantises ``result``: of its accumulator, its calibration, or what it moves."""
         before = self._scale_names.get(source, "") if own_calibration(result) is None else ""
-        site = Named(Part.SCALE, tensor=str(result.name), node=str(node.name), in_int32=bits == 32)
+        site = NameSite(NamedPart.SCALE, tensor=str(result.name), node=str(node.name), in_int32=bits == 32)
         return self._names.of(replace(site, moved_scale=before))
 
     def _lower(self, chain: Sequence[ir.Node]) -> None:
@@ -277,7 +277,9 @@ class IntegerGraph:
         tensor = before_calibration(value)
         if str(tensor.name) in self._floats:
             return self._floats[str(tensor.name)]
-        name = self._names.of(Named(Part.FLOAT, tensor=str(value.name), calibrated=self._calibrated_name(value)))
+        name = self._names.of(
+            NameSite(NamedPart.FLOAT, tensor=str(value.name), calibrated=self._calibrated_name(value))
+        )
         if name not in self._floats:
             self._floats[name] = self._dequantize(tensor, name)
         return self._floats[name]
@@ -323,10 +325,10 @@ class IntegerGraph:
             shape = transposed(shape, TO_NHWC)
         quantized = self._writer.append(
             "HzQuantize",
-            self._names.of(Named(Part.QUANTIZES, tensor=name)),
-            [source, self.initializer(self._names.of(Named(Part.SCALE, tensor=name)), wanted.scales)],
+            self._names.of(NameSite(NamedPart.QUANTIZES, tensor=name)),
+            [source, self.initializer(self._names.of(NameSite(NamedPart.SCALE, tensor=name)), wanted.scales)],
             {"bits": wanted.bits, **({"axis": 0 if moved else 3} if outside or moved else {})},
-            self._names.of(Named(Part.QUANTIZED, tensor=name)),
+            self._names.of(NameSite(NamedPart.QUANTIZED, tensor=name)),
             ir.TensorType(DTYPES[wanted.bits]),
             shape,
         )
@@ -348,8 +350,8 @@ class IntegerGraph:
         source = str(before_calibration(value).name)
         key = f"{source}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}@{node.name}"
         if key not in self._integers:
-            site = Named(
-                Part.OPERAND,
+            site = NameSite(
+                NamedPart.OPERAND,
                 tensor=source,
                 node=str(node.name),
                 reader=reader.node,
@@ -372,8 +374,8 @@ class IntegerGraph:
         if key not in self._integers:
             layout = "flat" if "flat" in forms else "NHWC"
             as_conv = self.march.requantize_as_conv and layout == "NHWC"
-            site = Named(
-                Part.REQUANTIZES,
+            site = NameSite(
+                NamedPart.REQUANTIZES,
                 tensor=name,
                 calibrated=_first_calibrated(value),
                 scale=float(wanted.scales[0]),
@@ -416,14 +418,14 @@ class IntegerGraph:
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
             return self._cast(tensor, self._in_layout(forms, "NCHW", reader), name)
         outside = "NHWC" in forms and not before
-        own = Named(Part.SCALE, tensor=str(tensor.name))
+        own = NameSite(NamedPart.SCALE, tensor=str(tensor.name))
         scale_name = self._scale_names[first.value] if first.value in self._scale_names else self._names.of(own)
         value = self._writer.append(
             "HzDequantize",
-            self._names.of(Named(Part.DEQUANTIZES, tensor=name)),
+            self._names.of(NameSite(NamedPart.DEQUANTIZES, tensor=name)),
             [form.value, self.initializer(scale_name, form.scale)],
             _dequantized_axis(tensor, outside),
-            self._names.of(Named(Part.DEQUANTIZED, tensor=name, changes_layout=outside)),
+            self._names.of(NameSite(NamedPart.DEQUANTIZED, tensor=name, changes_layout=outside)),
             ir.TensorType(ir.DataType.FLOAT),
             shape_of(form.value),
         )
@@ -432,7 +434,7 @@ class IntegerGraph:
     def _cast(self, tensor: ir.Value, form: Quantized, name: str) -> ir.Value:
         """Positions in the type of the float graph, by a node named after the one that finds them (``tail_argmax``)."""
         producer = tensor.producer()
-        node = self._names.of(Named(Part.CASTS, node=name if producer is None else str(producer.name)))
+        node = self._names.of(NameSite(NamedPart.CASTS, node=name if producer is None else str(producer.name)))
         return self._writer.append(
             "Cast", node, [form.value], {"to": int(tensor.dtype or 0)}, name, tensor.type, shape_of(form.value), ""
         )
@@ -440,7 +442,8 @@ class IntegerGraph:
     def _as_input(self, source: ir.Value, reader: Reader) -> ir.Value:
         """``source`` in NHWC, as an input of ``reader``."""
         names = [
-            self._names.of(Named(part, reader=reader.node, index=reader.index)) for part in (Part.TO_NHWC, Part.IN_NHWC)
+            self._names.of(NameSite(part, reader=reader.node, index=reader.index))
+            for part in (NamedPart.TO_NHWC, NamedPart.IN_NHWC)
         ]
         return self._writer.transpose(source, TO_NHWC, *names)
 
@@ -457,8 +460,8 @@ class IntegerGraph:
         value = owner or source
         node = value.producer()
         writer, index = (value.name, 0) if node is None else (node.name, node.outputs.index(value))
-        site = Named(Part.TO_NCHW, node=str(writer), index=index, float_name=output)
-        names = [self._names.of(replace(site, part=part)) for part in (Part.TO_NCHW, Part.IN_NCHW)]
+        site = NameSite(NamedPart.TO_NCHW, node=str(writer), index=index, float_name=output)
+        names = [self._names.of(replace(site, part=part)) for part in (NamedPart.TO_NCHW, NamedPart.IN_NCHW)]
         return self._writer.transpose(source, TO_NCHW, *names)
 
 

@@ -15,7 +15,7 @@ from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.core.unit_conv import unit_convolution
 from engine.quantize.layouts import CHANNELS_LAST
 from engine.quantize.writer import DTYPES, GraphWriter
-from engine.rulebook.name import Named, Naming, Part
+from engine.rulebook.name import NamedPart, NameSite, Naming
 
 
 def constant_integers(array: NDArray[Any], wanted: Calibration, rank: int, layout: str) -> NDArray[Any]:
@@ -34,7 +34,10 @@ def rescale(
     """``form``, NHWC, by a convolution called ``name``: 89 of them in ten recorded networks of bernoulli2."""
     shape = shape_of(form.value)
     inputs, attributes = unit_convolution(name, shape[-1], form, wanted, lowering)
-    kind, result = ir.TensorType(DTYPES[wanted.bits]), names.of(Named(Part.REQUANTIZED, node=name, as_convolution=True))
+    kind, result = (
+        ir.TensorType(DTYPES[wanted.bits]),
+        names.of(NameSite(NamedPart.REQUANTIZED, node=name, as_convolution=True)),
+    )
     return writer.append("HzSQuantizedConv", name, inputs, attributes, result, kind, shape)
 
 
@@ -58,7 +61,7 @@ def requantize(
             "output_right_shift": (split.right_shift + split.out_shift).tolist() * channels,
             "data_format": "NHWC" if is_map else None,
         },
-        names.of(Named(Part.REQUANTIZED, node=node)),
+        names.of(NameSite(NamedPart.REQUANTIZED, node=node)),
         ir.TensorType(DTYPES[wanted.bits]),
         shape,
     )

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, shape_of, typed_attribute
-from engine.rulebook.name import Kind, Named, Naming, Part
+from engine.rulebook.name import NamedKind, NamedPart, NameSite, Naming
 
 DTYPES = {8: ir.DataType.INT8, 16: ir.DataType.INT16, 32: ir.DataType.INT32}
 """Types of integers by their width."""
@@ -33,7 +33,7 @@ class GraphWriter:
         self.nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
         self._names = names
-        self._taken: set[tuple[Kind, str]] = set()
+        self._taken: set[tuple[NamedKind, str]] = set()
 
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
         """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads.
@@ -44,7 +44,7 @@ class GraphWriter:
         wanted, number = name, 0
         while (held := self._initializers.get(name)) is not None and not _holds(held, array):
             number += 1
-            name = self._names.of(Named(Part.TAKEN_CONSTANT, wanted=wanted, number=number))
+            name = self._names.of(NameSite(NamedPart.TAKEN_CONSTANT, wanted=wanted, number=number))
         if held is None:
             tensor = ir.tensor(array, name=name)
             self._initializers[name] = ir.Value(
@@ -87,16 +87,16 @@ class GraphWriter:
         domain: str,
     ) -> None:
         """A node called ``name`` if no other node is; attributes that are None are left out."""
-        unique = self.unique(name, Kind.NODE)
+        unique = self.unique(name, NamedKind.NODE)
         typed = [typed_attribute(key, item) for key, item in attributes.items() if item is not None]
         self.nodes.append(ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique))
 
-    def unique(self, name: str, kind: Kind = Kind.TENSOR) -> str:
+    def unique(self, name: str, kind: NamedKind = NamedKind.TENSOR) -> str:
         """``name``, or another one where it was given to something else of its ``kind`` before."""
-        part = Part.TAKEN_NODE if kind is Kind.NODE else Part.TAKEN
+        part = NamedPart.TAKEN_NODE if kind is NamedKind.NODE else NamedPart.TAKEN
         candidate, count = name, 1
         while (kind, candidate) in self._taken:
-            candidate, count = self._names.of(Named(part, wanted=name, number=count)), count + 1
+            candidate, count = self._names.of(NameSite(part, wanted=name, number=count)), count + 1
         self._taken.add((kind, candidate))
         return candidate
 

@@ -45,7 +45,7 @@ class Book:
     scales: tuple[scale.ScaleStep, ...] = scale.STEPS
     values: Table[scale.MeasuredTensor, str] = scale.VALUES
     margins: Table[scale.MeasuredTensor, float] = scale.MARGINS
-    names: Mapping[name.Part, name.NameTable] = field(default_factory=lambda: name.NAMES)
+    names: Mapping[name.NamedPart, name.NameTable] = field(default_factory=lambda: name.NAMES)
 
     @property
     def tables(self) -> tuple[Table[Any, Any], ...]:

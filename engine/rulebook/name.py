@@ -22,7 +22,7 @@ TO_NHWC_MARK, TO_NCHW_MARK = "_NCHW2NHWC_LayoutConvert_Input", "_NHWC2NCHW_Layou
 """What the names of nodes that change the layout of an input, or of a result, have in them."""
 
 
-class Kind(Enum):
+class NamedKind(Enum):
     """What has a name; no two of one kind have the same."""
 
     NODE = "node"
@@ -31,7 +31,7 @@ class Kind(Enum):
 
 
 @unique
-class Part(Enum):
+class NamedPart(Enum):
     """What is named, as a rule's pattern says it."""
 
     CALIBRATION = "calibrates a tensor"
@@ -64,7 +64,7 @@ class Part(Enum):
 
 
 @dataclass(frozen=True)
-class Named:
+class NameSite:
     """Something that gets a name.
 
     Attributes:
@@ -90,7 +90,7 @@ class Named:
         replaces: whether it takes the place of another node.
     """
 
-    part: Part
+    part: NamedPart
     tensor: str = ""
     node: str = ""
     reader: str = ""
@@ -118,13 +118,13 @@ class Form:
 
     Attributes:
         kind: what has it.
-        text: with attributes of :class:`Named` in braces.
+        text: with attributes of :class:`NameSite` in braces.
     """
 
-    kind: Kind
+    kind: NamedKind
     text: str
 
-    def of(self, site: Named) -> str:
+    def of(self, site: NameSite) -> str:
         """The name of ``site``."""
         return self.text.format_map(vars(site))
 
@@ -138,17 +138,17 @@ class Form:
 
 
 NAME_TABLE = "name"
-NameTable = Table[Named, Form]
+NameTable = Table[NameSite, Form]
 
 
 def _named(
-    part: Part,
-    kind: Kind,
-    *entries: tuple[str, str, str] | tuple[str, str, str, Pattern[Named]],
+    part: NamedPart,
+    kind: NamedKind,
+    *entries: tuple[str, str, str] | tuple[str, str, str, Pattern[NameSite]],
 ) -> NameTable:
     """The table of ``part``: id, sentence, form and, but for the last, when; each entry is over those behind it."""
-    rules: list[Rule[Named, Form]] = []
-    what = Pattern[Named](part.value, lambda site: True)
+    rules: list[Rule[NameSite, Form]] = []
+    what = Pattern[NameSite](part.value, lambda site: True)
     for name, says, text, *conditions in reversed(entries):
         when = what
         for condition in conditions:
@@ -158,16 +158,16 @@ def _named(
     return Table(NAME_TABLE, reversed(rules))
 
 
-FURTHER = Pattern[Named]("is not the first", lambda site: site.number > 0)
-IS_OUTPUT = Pattern[Named]("is that of an output of the network", lambda site: site.is_output)
-IS_CALIBRATED = Pattern[Named]("is of one that is calibrated", lambda site: bool(site.calibrated))
-CHANGES_LAYOUT = Pattern[Named]("has its layout changed", lambda site: site.changes_layout)
+FURTHER = Pattern[NameSite]("is not the first", lambda site: site.number > 0)
+IS_OUTPUT = Pattern[NameSite]("is that of an output of the network", lambda site: site.is_output)
+IS_CALIBRATED = Pattern[NameSite]("is of one that is calibrated", lambda site: bool(site.calibrated))
+CHANGES_LAYOUT = Pattern[NameSite]("has its layout changed", lambda site: site.changes_layout)
 
-NAMES: Mapping[Part, NameTable] = MappingProxyType(
+NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
     {
-        Part.CALIBRATION: _named(
-            Part.CALIBRATION,
-            Kind.NODE,
+        NamedPart.CALIBRATION: _named(
+            NamedPart.CALIBRATION,
+            NamedKind.NODE,
             (
                 "further-calibration",
                 "Further calibrations of a tensor are counted.",
@@ -176,9 +176,9 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("calibration", "A calibration is called after its tensor.", "{tensor}_HzCalibration"),
         ),
-        Part.CALIBRATED: _named(
-            Part.CALIBRATED,
-            Kind.TENSOR,
+        NamedPart.CALIBRATED: _named(
+            NamedPart.CALIBRATED,
+            NamedKind.TENSOR,
             ("calibrated-output", "An output that is calibrated keeps its name.", "{tensor}", IS_OUTPUT),
             (
                 "further-calibrated",
@@ -188,24 +188,24 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("calibrated", "The calibrated form of a tensor is called after it.", "{tensor}_calibrated"),
         ),
-        Part.BEFORE: _named(
-            Part.BEFORE,
-            Kind.TENSOR,
+        NamedPart.BEFORE: _named(
+            NamedPart.BEFORE,
+            NamedKind.TENSOR,
             ("before-output", "What an output is calibrated of is called after the output.", "{tensor}_before"),
         ),
-        Part.COMPUTES: _named(
-            Part.COMPUTES,
-            Kind.NODE,
+        NamedPart.COMPUTES: _named(
+            NamedPart.COMPUTES,
+            NamedKind.NODE,
             ("computes", "A quantised node has the name of the first node that it computes.", "{node}"),
         ),
-        Part.UNIT_CONVOLUTION: _named(
-            Part.UNIT_CONVOLUTION,
-            Kind.NODE,
+        NamedPart.UNIT_CONVOLUTION: _named(
+            NamedPart.UNIT_CONVOLUTION,
+            NamedKind.NODE,
             ("unit-convolution", "A convolution in front of a sum is called after the sum.", UNIT_CONV + "{node}"),
         ),
-        Part.INTEGERS: _named(
-            Part.INTEGERS,
-            Kind.TENSOR,
+        NamedPart.INTEGERS: _named(
+            NamedPart.INTEGERS,
+            NamedKind.TENSOR,
             (
                 "integers-ahead",
                 "Integers that are moved before anything computes with them have the name of the float tensor (40 in "
@@ -215,27 +215,27 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("integers", "The integers that a node gives are called after the float tensor.", "{tensor}_quantized"),
         ),
-        Part.QUANTIZES: _named(
-            Part.QUANTIZES,
-            Kind.NODE,
+        NamedPart.QUANTIZES: _named(
+            NamedPart.QUANTIZES,
+            NamedKind.NODE,
             (
                 "quantizes",
                 "What quantises a tensor is called after it and its calibration.",
                 "{tensor}_{tensor}_HzCalibration_HzQuantize",
             ),
         ),
-        Part.QUANTIZED: _named(
-            Part.QUANTIZED,
-            Kind.TENSOR,
+        NamedPart.QUANTIZED: _named(
+            NamedPart.QUANTIZED,
+            NamedKind.TENSOR,
             (
                 "quantized",
                 "A float tensor, quantised, is called after its calibrated form.",
                 "{tensor}_calibrated_quantized",
             ),
         ),
-        Part.OPERAND: _named(
-            Part.OPERAND,
-            Kind.CONSTANT,
+        NamedPart.OPERAND: _named(
+            NamedPart.OPERAND,
+            NamedKind.CONSTANT,
             (
                 "number-in-other-layout",
                 "One number, whose layout a node would change, is called after that node (2 of 2 in mobilevit).",
@@ -254,9 +254,9 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
                 "{node}_{tensor}_quantized",
             ),
         ),
-        Part.SCALE: _named(
-            Part.SCALE,
-            Kind.CONSTANT,
+        NamedPart.SCALE: _named(
+            NamedPart.SCALE,
+            NamedKind.CONSTANT,
             (
                 "scale-of-accumulator",
                 "The scale of an accumulator is called after its node.",
@@ -271,20 +271,20 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("scale", "A scale is called after the calibration of its tensor.", "{tensor}_HzCalibration_y_scale"),
         ),
-        Part.FLOAT: _named(
-            Part.FLOAT,
-            Kind.TENSOR,
+        NamedPart.FLOAT: _named(
+            NamedPart.FLOAT,
+            NamedKind.TENSOR,
             ("float-of-calibrated", "What is calibrated has that name in float too.", "{calibrated}", IS_CALIBRATED),
             ("float", "What is not calibrated has its own name in float.", "{tensor}"),
         ),
-        Part.DEQUANTIZES: _named(
-            Part.DEQUANTIZES,
-            Kind.NODE,
+        NamedPart.DEQUANTIZES: _named(
+            NamedPart.DEQUANTIZES,
+            NamedKind.NODE,
             ("dequantizes", "What dequantises a tensor is called after what it gives.", "{tensor}_HzDequantize"),
         ),
-        Part.DEQUANTIZED: _named(
-            Part.DEQUANTIZED,
-            Kind.TENSOR,
+        NamedPart.DEQUANTIZED: _named(
+            NamedPart.DEQUANTIZED,
+            NamedKind.TENSOR,
             (
                 "dequantized-in-other-layout",
                 "What is transposed once it is float is called after what dequantises it.",
@@ -293,14 +293,14 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("dequantized", "What is dequantised has its name in float.", "{tensor}"),
         ),
-        Part.CASTS: _named(
-            Part.CASTS,
-            Kind.NODE,
+        NamedPart.CASTS: _named(
+            NamedPart.CASTS,
+            NamedKind.NODE,
             ("casts", "What casts positions is called after the node that finds them.", "{node}_cast"),
         ),
-        Part.REQUANTIZES: _named(
-            Part.REQUANTIZES,
-            Kind.NODE,
+        NamedPart.REQUANTIZES: _named(
+            NamedPart.REQUANTIZES,
+            NamedKind.NODE,
             (
                 "rescaling-convolution",
                 "A convolution that changes a scale is called after the tensor and its new scale.",
@@ -325,9 +325,9 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
                 "{tensor}_calibrated_Requantize",
             ),
         ),
-        Part.REQUANTIZED: _named(
-            Part.REQUANTIZED,
-            Kind.TENSOR,
+        NamedPart.REQUANTIZED: _named(
+            NamedPart.REQUANTIZED,
+            NamedKind.TENSOR,
             (
                 "rescaled",
                 "What such a convolution gives is called after it.",
@@ -336,46 +336,46 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("requantized", "What is requantised is called after the node that does.", "{node}_requantized_output"),
         ),
-        Part.PADS: _named(
-            Part.PADS,
-            Kind.NODE,
+        NamedPart.PADS: _named(
+            NamedPart.PADS,
+            NamedKind.NODE,
             ("pads", "What pads unsigned integers is called after their calibrated form.", "{tensor}_calibrated_pad"),
         ),
-        Part.PADDED: _named(
-            Part.PADDED,
-            Kind.TENSOR,
+        NamedPart.PADDED: _named(
+            NamedPart.PADDED,
+            NamedKind.TENSOR,
             ("padded", "What is padded is called after the node that does.", "{node}_output"),
         ),
-        Part.TO_NHWC: _named(
-            Part.TO_NHWC,
-            Kind.NODE,
+        NamedPart.TO_NHWC: _named(
+            NamedPart.TO_NHWC,
+            NamedKind.NODE,
             (
                 "to-nhwc",
                 "What changes a layout to NHWC is called after the node that reads it.",
                 "{reader}" + TO_NHWC_MARK + "{index}",
             ),
         ),
-        Part.IN_NHWC: _named(
-            Part.IN_NHWC,
-            Kind.TENSOR,
+        NamedPart.IN_NHWC: _named(
+            NamedPart.IN_NHWC,
+            NamedKind.TENSOR,
             (
                 "in-nhwc",
                 "What has been changed to NHWC is called after the node that reads it.",
                 "{reader}_nchw2nhwc_transposed_input{index}",
             ),
         ),
-        Part.TO_NCHW: _named(
-            Part.TO_NCHW,
-            Kind.NODE,
+        NamedPart.TO_NCHW: _named(
+            NamedPart.TO_NCHW,
+            NamedKind.NODE,
             (
                 "to-nchw",
                 "What changes a layout to NCHW is called after the node whose result it is.",
                 "{node}" + TO_NCHW_MARK + "{index}",
             ),
         ),
-        Part.IN_NCHW: _named(
-            Part.IN_NCHW,
-            Kind.TENSOR,
+        NamedPart.IN_NCHW: _named(
+            NamedPart.IN_NCHW,
+            NamedKind.TENSOR,
             (
                 "float-in-nchw",
                 "What is float by then has its name in float.",
@@ -388,14 +388,14 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
                 "{node}_nhwc2nchw_transposed_output{index}",
             ),
         ),
-        Part.RESHAPES: _named(
-            Part.RESHAPES,
-            Kind.NODE,
+        NamedPart.RESHAPES: _named(
+            NamedPart.RESHAPES,
+            NamedKind.NODE,
             ("reshapes", "A Reshape in the place of a Transpose is called after that.", "{transpose}_reshape"),
         ),
-        Part.SHAPE: _named(
-            Part.SHAPE,
-            Kind.CONSTANT,
+        NamedPart.SHAPE: _named(
+            NamedPart.SHAPE,
+            NamedKind.CONSTANT,
             (
                 "shape-of-new",
                 "The shape of a Reshape that takes the place of a Transpose is its target shape.",
@@ -410,19 +410,19 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
             ),
             ("shape", "The shape of another Reshape is called after it.", "{node}_shape"),
         ),
-        Part.TAKEN_NODE: _named(
-            Part.TAKEN_NODE,
-            Kind.NODE,
+        NamedPart.TAKEN_NODE: _named(
+            NamedPart.TAKEN_NODE,
+            NamedKind.NODE,
             ("taken-node", "Further nodes of one name are counted.", "{wanted}_{number}"),
         ),
-        Part.TAKEN: _named(
-            Part.TAKEN,
-            Kind.TENSOR,
+        NamedPart.TAKEN: _named(
+            NamedPart.TAKEN,
+            NamedKind.TENSOR,
             ("taken", "Further tensors of one name are counted.", "{wanted}_{number}"),
         ),
-        Part.TAKEN_CONSTANT: _named(
-            Part.TAKEN_CONSTANT,
-            Kind.CONSTANT,
+        NamedPart.TAKEN_CONSTANT: _named(
+            NamedPart.TAKEN_CONSTANT,
+            NamedKind.CONSTANT,
             (
                 "taken-constant",
                 "Further constants of one name with other values are counted.",
@@ -434,13 +434,13 @@ NAMES: Mapping[Part, NameTable] = MappingProxyType(
 """By what is named. Sources: names in the recorded calibrated and quantised models (``ptqlab rules show ID``)."""
 
 
-def without_names(tables: Mapping[Part, NameTable], ids: Iterable[str]) -> Mapping[Part, NameTable]:
+def without_names(tables: Mapping[NamedPart, NameTable], ids: Iterable[str]) -> Mapping[NamedPart, NameTable]:
     """The tables that lack some rules."""
     return MappingProxyType({part: table.without(*ids) for part, table in tables.items()})
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenName:
     """A name that was given.
 
     Attributes:
@@ -448,7 +448,7 @@ class Given:
         rule: id of the rule that decided it.
     """
 
-    site: Named
+    site: NameSite
     rule: str
 
 
@@ -460,23 +460,23 @@ class Naming:
         tables: the rules.
     """
 
-    def __init__(self, family: ChipFamily, tables: Mapping[Part, NameTable] = NAMES) -> None:
+    def __init__(self, family: ChipFamily, tables: Mapping[NamedPart, NameTable] = NAMES) -> None:
         self.family, self._tables = family, tables
-        self.given: dict[tuple[Kind, str], Given] = {}
+        self.given: dict[tuple[NamedKind, str], GivenName] = {}
 
-    def of(self, site: Named) -> str:
+    def of(self, site: NameSite) -> str:
         """The name of ``site``; that of the tensor or node that it stands for where no rule says one."""
         rule = self._tables[site.part].decide(site, self.family)
         if rule is None:
             return site.tensor or site.node or site.wanted or site.reader
         name = rule.then.of(site)
-        self.given[rule.then.kind, name] = Given(site, rule.id)
+        self.given[rule.then.kind, name] = GivenName(site, rule.id)
         return name
 
     def rules(self, node: ir.Node) -> list[str]:
         """Ids of the rules by which ``node``, what it gives and its constants are called."""
         constants = [value for value in node.inputs if value is not None and value.is_initializer()]
-        names = [(Kind.NODE, node.name), *((Kind.TENSOR, value.name) for value in node.outputs)]
-        names += [(Kind.CONSTANT, value.name) for value in constants]
+        names = [(NamedKind.NODE, node.name), *((NamedKind.TENSOR, value.name) for value in node.outputs)]
+        names += [(NamedKind.CONSTANT, value.name) for value in constants]
         found = [self.given.get((kind, str(name))) for kind, name in names]
         return list(dict.fromkeys(each.rule for each in found if each is not None))

@@ -60,7 +60,7 @@ class ScaleSite:
     @property
     def source(self) -> str:
         """Name of the first input."""
-        return tensor_name(self.node.inputs[0])
+        return tensor_name(self.node.inputs[0] if self.node.inputs else None)
 
     @property
     def result(self) -> str:

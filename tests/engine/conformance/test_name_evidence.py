@@ -11,7 +11,7 @@ from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.name_evidence import NameVerdict, name_verdicts, names_of
 from engine.conformance.rule_evidence import subject_of
 from engine.ir import load_model
-from engine.rulebook.name import Kind, Naming
+from engine.rulebook.name import NamedKind, Naming
 
 CASES = Path(__file__).resolve().parents[2] / "parity" / "recorded" / "means"
 
@@ -41,4 +41,4 @@ def test_what_a_name_would_be_otherwise_is_not_the_original_s(case: RecordedCase
 
 def test_nodes_tensors_and_constants_have_names_of_their_own(case: RecordedCase) -> None:
     names = names_of(load_model(case.quantized))
-    assert {kind for kind, _ in names} == set(Kind)
+    assert {kind for kind, _ in names} == set(NamedKind)

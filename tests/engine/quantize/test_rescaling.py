@@ -10,7 +10,7 @@ from engine.chips import ChipFamily
 from engine.ops.core.base import Quantized
 from engine.quantize.rescaling import constant_integers, requantize, rescale
 from engine.quantize.writer import GraphWriter
-from engine.rulebook.name import Named, Naming, Part
+from engine.rulebook.name import NamedPart, NameSite, Naming
 from tests.engine.ops.operators import Recorder, scaled, tensor
 
 
@@ -63,7 +63,7 @@ def test_a_multiplier_per_channel_where_they_come_last(
 def test_a_convolution_is_named_after_the_scale() -> None:
     names = Naming(ChipFamily.BERNOULLI)
     writer = GraphWriter(names)
-    name = names.of(Named(Part.REQUANTIZES, tensor="t", scale=0.25, as_convolution=True))
+    name = names.of(NameSite(NamedPart.REQUANTIZES, tensor="t", scale=0.25, as_convolution=True))
     result = rescale(name, form(1, 4, 5, 6), scaled(0.25, qtype="int16"), Recorder("bernoulli2"), writer, names)
     (node,) = writer.nodes
     assert (node.op_type, node.name) == ("HzSQuantizedConv", "UNIT_CONV_FOR_t_calibrated_0.25000_TO_FUSE_SCALE")

@@ -8,10 +8,10 @@ import onnx_ir as ir
 import pytest
 
 from engine.chips import ChipFamily
-from engine.rulebook.name import NAMES, Kind, Named, Naming, Part, without_names
+from engine.rulebook.name import NAMES, NamedKind, NamedPart, NameSite, Naming, without_names
 
-CONVERTED = replace(Named(Part.REQUANTIZES, tensor="t"), scale=0.0199996)
-OPERAND = Named(Part.OPERAND, tensor="c", node="sum", reader="conv", index=4)
+CONVERTED = replace(NameSite(NamedPart.REQUANTIZES, tensor="t"), scale=0.0199996)
+OPERAND = NameSite(NamedPart.OPERAND, tensor="c", node="sum", reader="conv", index=4)
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ OPERAND = Named(Part.OPERAND, tensor="c", node="sum", reader="conv", index=4)
             "conv_NCHW2NHWC_LayoutConvert_Input4_c_quantized",
             "number-in-other-layout",
         ),
-        (Named(Part.CALIBRATION, tensor="t", number=2), "t_HzCalibration_2", "further-calibration"),
+        (NameSite(NamedPart.CALIBRATION, tensor="t", number=2), "t_HzCalibration_2", "further-calibration"),
     ],
 )
-def test_a_name(site: Named, name: str, rule: str) -> None:
+def test_a_name(site: NameSite, name: str, rule: str) -> None:
     names = Naming(ChipFamily.BAYES)
     assert names.of(site) == name
     (given,) = names.given.values()
@@ -44,8 +44,8 @@ def test_a_name(site: Named, name: str, rule: str) -> None:
 
 
 def test_without_its_rules_something_is_called_as_what_it_stands_for() -> None:
-    site = Named(Part.CALIBRATED, tensor="t", number=1)
-    ids = [rule.id for rule in NAMES[Part.CALIBRATED]]
+    site = NameSite(NamedPart.CALIBRATED, tensor="t", number=1)
+    ids = [rule.id for rule in NAMES[NamedPart.CALIBRATED]]
     assert Naming(ChipFamily.BAYES, without_names(NAMES, ids[1:2])).of(site) == "t_calibrated"
     alone = Naming(ChipFamily.BAYES, without_names(NAMES, ids))
     assert (alone.of(site), alone.given) == ("t", {})
@@ -53,14 +53,18 @@ def test_without_its_rules_something_is_called_as_what_it_stands_for() -> None:
 
 def test_a_node_knows_the_rules_of_its_name_its_results_and_its_constants() -> None:
     names = Naming(ChipFamily.BAYES)
-    sites = (Named(Part.QUANTIZES, tensor="t"), Named(Part.QUANTIZED, tensor="t"), Named(Part.SCALE, tensor="t"))
+    sites = (
+        NameSite(NamedPart.QUANTIZES, tensor="t"),
+        NameSite(NamedPart.QUANTIZED, tensor="t"),
+        NameSite(NamedPart.SCALE, tensor="t"),
+    )
     node_name, result, scale = map(names.of, sites)
     constant = ir.Value(name=scale, const_value=ir.tensor([1.0]))
     node = ir.node("HzQuantize", [constant], outputs=[ir.Value(name=result)], name=node_name)
     ir.Graph([], node.outputs, nodes=[node], initializers=[constant])
     assert names.rules(node) == ["name.quantizes", "name.quantized", "name.scale"]
-    assert (Kind.TENSOR, scale) not in names.given
+    assert (NamedKind.TENSOR, scale) not in names.given
 
 
 def test_every_part_has_a_rule() -> None:
-    assert NAMES.keys() == set(Part)
+    assert NAMES.keys() == set(NamedPart)
