@@ -1,0 +1,60 @@
+"""Names in small recorded networks: which rules the original's names follow from, and would not without them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from engine.chips import load_chip
+from engine.conformance.cases import find_cases
+from engine.conformance.name_evidence import NameVerdict, name_verdicts
+from engine.conformance.rule_evidence import subject_of
+from engine.rulebook.name import NAMES, Naming
+
+RECORDED = Path(__file__).parent / "recorded"
+AS_WITHOUT = {"name.computes", "name.integers-ahead", "name.scale-of-moved", "name.float", "name.dequantized"}
+"""Rules by which something is called as it is without any."""
+IN_LARGER_NETWORKS = {
+    "name.further-calibration",
+    "name.further-calibrated",
+    "name.unit-convolution",
+    "name.number-in-other-layout",
+    "name.operand",
+    "name.float-of-calibrated",
+    "name.casts",
+    "name.rescaling-convolution",
+    "name.requantizes-again",
+    "name.rescaled",
+    "name.pads",
+    "name.padded",
+    "name.shape-of-new",
+    "name.shape-around",
+    "name.shape",
+    "name.taken-node",
+    "name.taken",
+    "name.taken-constant",
+}
+"""Rules that no network here needs: recorded ones of more nodes show some (``ptqlab rules show ID``)."""
+
+
+@cache
+def verdicts() -> tuple[NameVerdict, ...]:
+    found: list[NameVerdict] = []
+    for case in find_cases(RECORDED):
+        if not case.refusal and not case.damage and case.calibrated.is_file():
+            naming = Naming(load_chip(case.march).family)
+            placed = subject_of(case).placed(names=naming)
+            found += name_verdicts(case, naming, placed)
+    return tuple(found)
+
+
+def test_names_are_the_original_s() -> None:
+    """The others: shapes that ptqlab gives a name of their own, and what needs the requests of a configuration."""
+    agreed = sum(verdict.agrees for verdict in verdicts())
+    assert agreed >= 0.98 * len(verdicts())
+
+
+def test_every_rule_is_needed_by_a_case_or_known_without() -> None:
+    needed = {verdict.rule for verdict in verdicts() if verdict.agrees and verdict.other != verdict.name}
+    known = {rule.id for table in NAMES.values() for rule in table}
+    assert needed == known - AS_WITHOUT - IN_LARGER_NETWORKS
