@@ -62,6 +62,7 @@ WITHOUT_CASE = {
     "RemoveCastPairs": "the original keeps both casts, on the CPU",
     "ReshapeBeforeTransposes": "published logs alone show it",
     "SinkReshapeBehindConcat": "networks of more nodes show it: the small one is quantised otherwise",
+    "SinkReshapeBehindSoftmax": "networks that are shipped show it (docs/evidence/shipping.md); none is kept here",
     "SinkReshapeBehindSplit": "published logs alone show it; the small network contradicts it",
     "SplitWideConv": "the original fails at the small one",
     "StandardActivations": "the original takes no operator set that has them",

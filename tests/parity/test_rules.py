@@ -36,4 +36,6 @@ def test_placing_twice_gives_the_same() -> None:
 
 def test_every_rule_has_a_case() -> None:
     placing = {rule for rule in DROPPABLE if RULES[rule].measured is None}
-    assert placing - WITHOUT_CASE.keys() == {rule for case in CASES for rule in case.rules}
+    shown = {rule for case in CASES for rule in case.rules}
+    assert placing - WITHOUT_CASE.keys() <= shown
+    assert not shown & WITHOUT_CASE.keys()
