@@ -47,7 +47,8 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     requests = node_requests(config.model_parameters.node_info)
     for name, kind in config.model_parameters.set_node_data_type.items():
         _add_request(requests, name, output_type=kind.value)
-    if config.calibration_parameters.calibration_type is CalibrationType.LOAD:
+    is_loaded = config.calibration_parameters.calibration_type is CalibrationType.LOAD
+    if is_loaded:
         _add_given_types(requests, optimized)
     options = config.calibration_parameters.optimization
     _ask_by_type(config, optimized, requests)
@@ -57,6 +58,8 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     if "lstm_batch_last" in options:
         logger.warning("optimization lstm_batch_last has no effect: what it changes was not measured")
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
+    if is_loaded and not output_types and _are_outputs_int8(optimized):
+        output_types = ["int8"]
     calibration = config.calibration_parameters
     return PlacementOptions(
         node_info=requests,
@@ -116,6 +119,13 @@ def _add_given_types(requests: dict[str, NodeTypes], optimized: ir.Model) -> Non
                 _add_request(requests, str(node.name), output_type=types.get(str(value.name), "int8"))
             elif types.get(str(value.name)) == "int16":  # also where only the CPU reads it
                 _add_request(requests, str(node.name), output_type="int16")
+
+
+def _are_outputs_int8(optimized: ir.Model) -> bool:
+    """Whether the model's file calibrates all outputs as int8, for which a convolution at the end cannot be asked."""
+    types, given = given_types(optimized), given_thresholds(optimized)
+    names = [str(value.name) for value in optimized.graph.outputs]
+    return bool(names) and all(name in given and types.get(name, "int8") == "int8" for name in names)
 
 
 def _by_type(config: Config, optimized: ir.Model) -> frozenset[str]:

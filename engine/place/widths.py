@@ -167,7 +167,7 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     ends, other_ends = _ends(network, asked_int8)
     _ask_outputs(network, requests, other_ends.keys())
     refusals |= dict.fromkeys(_refused_for_others(network, requests, decided))
-    direct = frozenset(requests)
+    direct = {value: set(askers) for value, askers in requests.items()}
     _let_tables_read_int16(network, groups, requests, ends, asked_int8)
     types: dict[ir.Value, str] = {}
     for group in groups:
@@ -179,7 +179,7 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
         because = [rule.id] if asked else [*at_end, rule.id]
         because += dict.fromkeys(ties[value] for value in group if value in ties and len(group) > 1)
         width = INT16
-        for side in (side for value in group for side in neighbours_of(value, asked, value in direct)):
+        for side in (side for value in group for side in neighbours_of(value, asked, direct.get(value) == set(asked))):
             found = rules.sides.decide(side, family)
             if found is not None and found.then is Width.INT16:
                 _note(decided, side.value, found.id)

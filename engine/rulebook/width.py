@@ -153,7 +153,7 @@ class Asked:
         node: what gives or reads it.
         side: ``output``, or ``input`` and the index.
         requests: of int16 for the tensor, or those tied to it: names of nodes and how it is asked.
-        directly: whether it is asked of that very tensor.
+        directly: whether it is asked of that very tensor alone, and of none that must have its type.
     """
 
     value: ir.Value
@@ -462,7 +462,10 @@ SIDES: Table[Asked, Width] = Table(
             "width.requantised-operand",
             "A Resize reads the requantised form of what is int16 because of a tensor that must have the same type.",
             Pattern[Asked]("is read by what requantises it", lambda site: not site.gives and site.requantises)
-            & ~Pattern("is asked for int16 itself", lambda site: site.directly),
+            & ~Pattern[Asked](
+                "is asked for int16 by it", lambda site: str(site.node.name) in {name for name, _ in site.requests}
+            )
+            & ~Pattern("alone is asked for int16", lambda site: site.directly),
             Width.INT16,
             BAYES,
             over=("width.no-int16",),

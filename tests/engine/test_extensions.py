@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +16,9 @@ from engine.convert.stages.calibrate import CALIBRATE, calibration_options
 from engine.extensions import CALIBRATION_METHODS, CORRECTIONS, OwnCorrection, OwnMethod, read_corrections, read_method
 from engine.terms import CalibrationType
 from tests.configurations import FEATUREMAP
+from tests.registered import registered
 
 
-@CALIBRATION_METHODS.register("needs_nothing_of_tests")
 class NeedsNothing(Method):
     """Fixed thresholds."""
 
@@ -30,12 +31,20 @@ class NeedsNothing(Method):
         return "needs_nothing"
 
 
-@CORRECTIONS.register("nothing_of_tests")
 class Nothing(Correction):
     """Changes nothing."""
 
     def correct(self, calibrated: Any, work: CorrectionWork) -> Any:
         return calibrated
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _extensions() -> Iterator[None]:
+    with (
+        registered(CALIBRATION_METHODS, needs_nothing_of_tests=NeedsNothing),
+        registered(CORRECTIONS, nothing_of_tests=Nothing),
+    ):
+        yield
 
 
 def test_a_method_is_one_of_ours_or_registered() -> None:

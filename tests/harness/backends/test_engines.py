@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,9 +15,9 @@ from harness.backends.stages.foreign import OWN_ENGINE
 from harness.extensions import ENGINES, OwnEngine
 from harness.suites.settings import Engine, Settings
 from harness.zoo.cards import load_card
+from tests.registered import registered
 
 
-@ENGINES.register("copies_of_tests")
 class Copies(QuantizingEngine):
     """Gives the float model."""
 
@@ -31,15 +31,23 @@ class Copies(QuantizingEngine):
         return task.model
 
 
-SETTINGS = Settings.model_validate({"engine": "copies_of_tests", "per_channel": True})
+@pytest.fixture(autouse=True, scope="module")
+def _extensions() -> Iterator[None]:
+    with registered(ENGINES, copies_of_tests=Copies):
+        yield
 
 
-def test_an_engine_is_found_by_its_name_and_labels_its_settings() -> None:
-    assert isinstance(engine_of(SETTINGS), Copies)
+@pytest.fixture
+def settings() -> Settings:
+    return Settings.model_validate({"engine": "copies_of_tests", "per_channel": True})
+
+
+def test_an_engine_is_found_by_its_name_and_labels_its_settings(settings: Settings) -> None:
+    assert isinstance(engine_of(settings), Copies)
     assert isinstance(engine_of(Settings(engine=Engine.ONNXRUNTIME)), OnnxRuntimeEngine)
-    assert SETTINGS.label == "max-copies_of_tests-per_channel"
-    assert SETTINGS.engine == OwnEngine("copies_of_tests")
-    assert Settings.model_validate_json(SETTINGS.model_dump_json()) == SETTINGS
+    assert settings.label == "max-copies_of_tests-per_channel"
+    assert settings.engine == OwnEngine("copies_of_tests")
+    assert Settings.model_validate_json(settings.model_dump_json()) == settings
 
 
 @pytest.mark.parametrize(
@@ -57,21 +65,21 @@ def test_settings_that_it_does_not_take_are_refused(setting: dict[str, object], 
         Settings.model_validate({"engine": "copies_of_tests", **setting})
 
 
-def test_its_stages_and_what_determines_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert OWN_ENGINE in stages_for(SETTINGS.engine)
+def test_its_stages_and_what_determines_its_trials(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OWN_ENGINE in stages_for(settings.engine)
     assert OWN_ENGINE in all_stages()
-    assert results_for(SETTINGS.engine) == results_for(Engine.ONNXRUNTIME)
-    ((what, first),) = own_tools(SETTINGS)
+    assert results_for(settings.engine) == results_for(Engine.ONNXRUNTIME)
+    ((what, first),) = own_tools(settings)
     assert what == "engine copies_of_tests"
-    assert environment([SETTINGS], "1").tools[what] == first
+    assert environment([settings], "1").tools[what] == first
     monkeypatch.setattr(Copies, "versions", ("tool 2.0",))
-    assert own_tools(SETTINGS) != [(what, first)], "a tool's version is part of the key"
+    assert own_tools(settings) != [(what, first)], "a tool's version is part of the key"
 
 
-def test_a_task_feeds_the_samples_as_the_float_model_takes_them(tmp_path: Path) -> None:
+def test_a_task_feeds_the_samples_as_the_float_model_takes_them(settings: Settings, tmp_path: Path) -> None:
     card = load_card("mnist_lenet")
     samples = card.open_dataset().split("calibration").take(0, 2)
-    task = QuantizationTask(card, SETTINGS, samples, tmp_path / "model.onnx")
+    task = QuantizationTask(card, settings, samples, tmp_path / "model.onnx")
     feeds = list(task.feeds())
     assert [feed["image"].shape for feed in feeds] == [(1, 1, 28, 28)] * 2
-    assert engine_of(SETTINGS).quantize(task) == card.model_path()
+    assert engine_of(settings).quantize(task) == card.model_path()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harness.extensions import COLUMNS
 from harness.report.columns import FIGURES, Column, Value, columns, own_columns
 from harness.trials.trial import TrialResult, TrialStore
 from tests.harness import fakes
+from tests.registered import registered
 
 HEADINGS = [
     "accuracy",
@@ -30,7 +32,6 @@ HEADINGS = [
 ]
 
 
-@COLUMNS.register("word_of_tests")
 class Word(Column):
     """Text."""
 
@@ -40,7 +41,6 @@ class Word(Column):
         return result.spec.model
 
 
-@COLUMNS.register("broken_of_tests")
 class Broken(Column):
     """Divides by zero."""
 
@@ -48,6 +48,12 @@ class Broken(Column):
 
     def value(self, result: TrialResult, store: TrialStore) -> Value:
         return 1 / 0
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _extensions() -> Iterator[None]:
+    with registered(COLUMNS, word_of_tests=Word, broken_of_tests=Broken):
+        yield
 
 
 def test_figures_in_the_units_of_their_columns(tmp_path: Path) -> None:

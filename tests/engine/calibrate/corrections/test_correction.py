@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -10,9 +12,9 @@ from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.extensions import CORRECTIONS
 from engine.ir import constant_of
 from tests.engine.calibrate.models import calibrated_residual
+from tests.registered import registered
 
 
-@CORRECTIONS.register("doubled_constants_of_tests")
 class Doubled(Correction):
     """Every floating constant twice."""
 
@@ -29,6 +31,12 @@ class Doubled(Correction):
 def constants(model: ir.Model) -> dict[str, np.ndarray]:
     found = {name: constant_of(value) for name, value in model.graph.initializers.items()}
     return {name: array for name, array in found.items() if array is not None and array.dtype == np.float32}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _extensions() -> Iterator[None]:
+    with registered(CORRECTIONS, doubled_constants_of_tests=Doubled):
+        yield
 
 
 def test_a_registered_correction_changes_the_calibrated_model() -> None:

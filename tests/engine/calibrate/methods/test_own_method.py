@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from engine.calibrate import CalibrationOptions, Method
@@ -9,9 +11,9 @@ from engine.calibrate.methods.methods import method_of
 from engine.calibrate.statistics.distribution import Distribution
 from engine.extensions import CALIBRATION_METHODS
 from tests.engine.calibrate.models import calibrated_residual, thresholds_of
+from tests.registered import registered
 
 
-@CALIBRATION_METHODS.register("two_thirds_of_tests")
 class TwoThirds(Method):
     """Two thirds of the 99th percentile."""
 
@@ -30,6 +32,12 @@ class Nameless(Method):
 
     def threshold(self, distribution: Distribution, options: CalibrationOptions) -> float:
         return 1.0
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _extensions() -> Iterator[None]:
+    with registered(CALIBRATION_METHODS, two_thirds_of_tests=TwoThirds):
+        yield
 
 
 def test_thresholds_of_a_calibration_are_those_of_the_method() -> None:

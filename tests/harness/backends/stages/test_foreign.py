@@ -10,10 +10,11 @@ import onnx_ir as ir
 import pytest
 
 from engine.convert.items import QUANTIZED, THREADS
-from harness.backends import items
+from harness.backends import engines, items
 from harness.backends.stages import foreign
 from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME
 from harness.datasets import Samples
+from harness.suites.settings import Engine, Settings
 from tests.card_images import trained
 from tests.harness import fakes
 from tests.harness.backends.stages import work
@@ -25,7 +26,7 @@ IMAGES = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28, 1)
 def test_onnxruntime_runs_what_it_quantised_on_the_evaluation_images(
     threads: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial, targets = fakes.spec(work.CARD.name), []
+    trial, targets = fakes.spec(work.CARD.name, Settings(engine=Engine.ONNXRUNTIME)), []
 
     def quantize(card: object, settings: object, samples: Samples, target: Path) -> Path:
         assert (card, settings) == (work.CARD, trial.settings)
@@ -38,7 +39,7 @@ def test_onnxruntime_runs_what_it_quantised_on_the_evaluation_images(
         assert (path, card, threads) == (targets[0], work.CARD, expected)
         return [samples["image"].reshape(len(samples["image"]), -1)[:, :2].astype(np.float64)]
 
-    monkeypatch.setattr(foreign, "quantize_with_onnxruntime", quantize)
+    monkeypatch.setattr(engines, "quantize_with_onnxruntime", quantize)
     monkeypatch.setattr(foreign, "run_float_file", run)
     data = work.CARD.open_dataset()
     given: dict[Any, Any] = {
