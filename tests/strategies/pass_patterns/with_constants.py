@@ -17,9 +17,14 @@ def padded_convolution(draw: Draw, net: Network) -> str:
     return net.conv(padded, channels, draw(st.integers(1, 4)), kernel=draw(st.integers(1, 3)), pads=pads)
 
 
-def affine_operator(draw: Draw, net: Network, x: str, channels: int) -> str:
+FACTORS = ("BatchNormalization", "Mul", "Div")
+
+
+def affine_operator(
+    draw: Draw, net: Network, x: str, channels: int, types: tuple[str, ...] = (*FACTORS, "Add", "Sub")
+) -> str:
     """A batch normalisation, or arithmetic with a constant per tensor or channel."""
-    op_type = draw(st.sampled_from(("BatchNormalization", "Add", "Sub", "Mul", "Div")))
+    op_type = draw(st.sampled_from(types))
     if op_type == "BatchNormalization":
         return net.op(op_type, x, *(net.positive(channels) for _ in range(4)))
     operand = net.positive(*draw(st.sampled_from(((), (1,), (channels, 1, 1), (1, channels, 1, 1)))))
@@ -47,13 +52,13 @@ def joined_convolutions_then_norm(draw: Draw, net: Network) -> str:
 def affine_then_convolution(draw: Draw, net: Network) -> str:
     x, (_, channels, _, _) = feature_map(draw, net, low=3)
     group = draw(st.sampled_from((1, channels)))
-    return net.conv(affine_operator(draw, net, x, channels), channels, 2 * channels, group=group)
+    return net.conv(affine_operator(draw, net, x, channels, FACTORS), channels, 2 * channels, group=group)
 
 
 def lone_affine(draw: Draw, net: Network) -> str:
     channels = draw(st.integers(1, 5))
     x = activated(draw, net, net.input(1, channels, draw(st.integers(1, 8)), draw(st.integers(2, 8))))
-    return net.op("Sigmoid", affine_operator(draw, net, x, channels))
+    return net.op("Sigmoid", affine_operator(draw, net, x, channels, FACTORS))
 
 
 def long_sum(draw: Draw, net: Network) -> str:
