@@ -205,12 +205,6 @@ def _narrow_map(rng: random.Random) -> tuple[int, ...]:
     return 1, channels, side, side
 
 
-def _few_pixels(rng: random.Random) -> tuple[int, ...]:
-    """A map whose pixels are as many as a layer may have channels."""
-    side = rng.choice((4, 5, 6, 7, 8, 10, 12, 14, 16))
-    return 1, rng.choice((8, 16, 24, 32, 48, 64, 96, 128)), side, side if rng.random() < 0.7 else rng.choice((4, 8, 16))
-
-
 # -- single layers ----------------------------------------------------------------------------------------------------
 
 
@@ -385,22 +379,6 @@ def _heads(net: Drawing, x: str) -> str:
     return net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, width)
 
 
-def _cut_heads(net: Drawing, x: str) -> str:
-    """Tokens cut into heads, a dense layer over each, and back: nothing cancels."""
-    _, tokens, width = net.dims(x)
-    heads = net.pick(*(count for count in (2, 3, 4, 6, 8, 12) if width % count == 0))
-    y = net.reshape(x, 1, tokens, heads, width // heads)
-    y = net.op("Relu", net.dense(net.transpose(y, 0, 2, 1, 3), net.pick(8, 16, width // heads)))
-    return net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, -1)
-
-
-def _planes(net: Drawing, x: str) -> str:
-    """The planes of a map as rows, a dense layer over the pixels of each, and back: attention over channels."""
-    _, channels, height, width = net.dims(x)
-    y = net.op("Relu", net.dense(net.reshape(x, 1, 1, channels, height * width), height * width))
-    return net.reshape(y, 1, channels, height, width)
-
-
 def _windows(net: Drawing, x: str) -> str:
     """A map in channels last cut into windows and back."""
     _, channels, height, width = net.dims(x)
@@ -515,8 +493,6 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
         "flattened": DrawFamily(_narrow_map, _between(_flattened)),
         "shuffled": DrawFamily(_even_map, _between(_shuffled)),
         "heads": DrawFamily(_tokens, _between_dense(_heads)),
-        "cut_heads": DrawFamily(_tokens, _between_dense(_cut_heads)),
-        "planes": DrawFamily(_few_pixels, _between(_planes)),
         "windows": DrawFamily(_even_map, _between(_windows)),
         "swapped": DrawFamily(_tokens, _between_dense(_swapped)),
         "product": DrawFamily(_tokens, _between_dense(_product)),

@@ -42,7 +42,8 @@ _PULL_KIN = 0.03
 _PULL_MARCHES = 0.3
 """Of the marches of a generation, by their pace: ten times as strong, for bayes has one network for every constant."""
 _KIN = (
-    frozenset({Overhead.SINGLE, Overhead.DEEP_SINGLE, Overhead.DEEP_REDUCE}),
+    frozenset({Overhead.SINGLE, Overhead.WIDE_POOL, Overhead.DEEP_REDUCE}),
+    frozenset({Overhead.VIEW, Overhead.MOVED}),
     frozenset({Overhead.SLOPE, Overhead.DEPTH_REDUCE}),
 )
 """Elements that are handled one at a time, rows, and elements that pass a slower unit in a stream."""
@@ -176,12 +177,6 @@ def _with(latency: Latency, overhead: Overhead, value: Measured | None) -> Laten
 def latency_us(schedules: Iterable[Schedule], latency: Latency) -> float:
     """The estimate for all subgraphs of a network."""
     return sum(subgraph_us(schedule, layer_costs(schedule, latency), latency.fitted) for schedule in schedules)
-
-
-def traffic_bytes(schedules: Iterable[Schedule], latency: Latency) -> int:
-    """The estimate of the DDR traffic of all subgraphs of a network."""
-    costs = (cost for schedule in schedules for cost in layer_costs(schedule, latency))
-    return sum(cost.traffic.loaded + cost.traffic.stored for cost in costs)
 
 
 def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[Shown]) -> list[dict[str, float]]:

@@ -197,15 +197,14 @@ def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]
 
 def _kernel_ns(layer: Layer, latency: Latency) -> float:
     fitted = latency.fitted
-    elements = _streamed(layer.output_shape, latency.alignment)
+    elements = math.prod(layer.output_shape)
     window = layer.kernel[0] * layer.kernel[1]
     match layer.kind:
         case CostKind.MATMUL if len(layer.inputs) > 1:
-            products = _matrix_macs(layer, latency.alignment)
-            return products / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
+            return layer.macs / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
         case CostKind.CONV | CostKind.GROUPED | CostKind.TRANSPOSED | CostKind.MATMUL:
             macs = _aligned_macs(layer, latency.alignment) * _type_factor(layer, fitted)
-            moved = sum(_blocks(shape, latency.alignment) for shape in (*layer.input_shapes, layer.output_shape))
+            moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
             return max(macs / fitted.mac_rate, moved / fitted.activation_rate) + _int16_ns(layer, fitted)
         case CostKind.DEPTHWISE:
             rows = math.prod(_phases(layer, latency.alignment)[1:3])
@@ -225,37 +224,8 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return math.prod(layer.input_shapes[0]) / fitted.pool_rate
         case CostKind.RESIZE:
             return elements / fitted.resize_rate
-        case CostKind.RESHAPE | CostKind.TRANSPOSE if latency.alignment.streamed is not None:
-            return 0.0  # what they move is an overhead
         case _:
             return elements / fitted.elementwise_rate
-
-
-def _streamed(shape: Sequence[int], alignment: Alignment) -> int:
-    """Elements of a map as units beside the array compute it: rows, pixels and channels padded to what they take."""
-    if alignment.streamed is None:
-        return math.prod(shape)
-    *outer, height, width, channels = (1, 1, *shape)
-    rows, pixels, depth = alignment.streamed
-    return math.prod(outer) * round_up(height, rows) * round_up(width, pixels) * round_up(channels, depth)
-
-
-def _blocks(shape: Sequence[int], alignment: Alignment) -> int:
-    """Elements of a map that passes through the array: its channels fill whole blocks."""
-    if alignment.streamed is None:
-        return math.prod(shape)
-    return math.prod(shape[:-1]) * round_up(shape[-1], alignment.in_channels)
-
-
-def _matrix_macs(layer: Layer, alignment: Alignment) -> int:
-    """Multiply-accumulates of a product of two maps, the rows of the first taken as pixels of one row."""
-    if alignment.streamed is None:
-        return layer.macs
-    *batch, rows, columns = layer.output_shape
-    depth = layer.input_shapes[0][-1]
-    pixels = alignment.height * round_up(rows, alignment.width)
-    channels = round_up(columns, alignment.out_channels) * round_up(depth, alignment.in_channels)
-    return math.prod(batch) * pixels * channels
 
 
 def _phases(layer: Layer, alignment: Alignment) -> tuple[int, ...]:

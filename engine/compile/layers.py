@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
-from engine.compile.motion import Motion, motions_of, rearranged_inputs
+from engine.compile.motion import Motion, motions_of
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.partition import is_layout_change
 from engine.compile.records import Count, Record, Shape
@@ -33,7 +33,6 @@ Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 
 Step = Annotated[int, Field(ge=1, le=1 << 31)]
 """Size of a window, stride, distance of taps, or number of groups."""
-Position = Annotated[int, Field(ge=0, le=1 << 16)]
 Bits = Annotated[int, Field(ge=1, le=64)]
 
 
@@ -66,7 +65,6 @@ class Layer(Record):
         dilations: vertical and horizontal distance of the window's taps.
         planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
         motion: what a reshape or a transposition does to the order of memory.
-        rearranged: positions of the inputs that it reads in another layout than the layer before them left.
         group: convolution groups.
         macs: multiply-accumulates per frame.
         weight_bytes: packed weights.
@@ -87,7 +85,6 @@ class Layer(Record):
     dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
     motion: Motion = Motion.ROWS
-    rearranged: tuple[Position, ...] = ()
     group: Step = 1
     macs: Count = 0
     weight_bytes: Count = 0
@@ -108,8 +105,7 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
     """
     motions = motions_of(nodes)
     layers = [node for node in nodes if not is_layout_change(node)]
-    rearranged = rearranged_inputs(nodes)
-    return tuple(_layer(node, block, motions.get(node, _motion_of(node)), rearranged.get(node, ())) for node in layers)
+    return tuple(_layer(node, block, motions.get(node, _motion_of(node))) for node in layers)
 
 
 def _motion_of(node: ir.Node) -> Motion:
@@ -137,7 +133,7 @@ def _is_integer(value: ir.Value) -> bool:
     return value.dtype is not None and value.dtype.is_integer()
 
 
-def _layer(node: ir.Node, block: Block, motion: Motion, rearranged: tuple[int, ...]) -> Layer:
+def _layer(node: ir.Node, block: Block, motion: Motion) -> Layer:
     activations = [value for value in node.inputs if value is not None and value.const_value is None]
     declared = bpu_operator(node).cost
     weight = _weight(node, declared)
@@ -158,7 +154,6 @@ def _layer(node: ir.Node, block: Block, motion: Motion, rearranged: tuple[int, .
         dilations=_pair(node, "dilations"),
         planar=_is_planar(output),
         motion=motion,
-        rearranged=rearranged,
         group=int(attribute(node, "group", 1)),
         macs=_macs(node, declared, weight, out_shape),
         weight_bytes=0

@@ -20,8 +20,6 @@ Amount = tuple[Overhead, float]
 
 _PIXELS = 16
 """Multiple that rows have in the accumulators."""
-_BLOCK_PIXELS, _BLOCK_CHANNELS = 8, 16
-"""Of a block in which maps lie on the chip."""
 _MAP_RANK = 4
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 
@@ -44,8 +42,6 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
-    for position in layer.rearranged:
-        yield Overhead.ARRANGED, _padded(layer.input_shapes[position]) * layer.input_bits / 8e3
     if layer.dilations != (1, 1):
         yield Overhead.DILATED, _rows(layer.output_shape)
     match layer.kind:
@@ -69,7 +65,7 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         case CostKind.POOL:
             yield Overhead.POOL, 1
             if wide:
-                yield Overhead.WIDE_POOL, math.prod(layer.output_shape) / layer.output_shape[-2] / 1e3
+                yield Overhead.WIDE_POOL, elements
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
@@ -84,23 +80,17 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
     """What it takes to move data; a line of elements, which has one dimension, stays as it is."""
     if _is_line(layer.output_shape) and _is_line(layer.input_shapes[0]):
         return
-    rank = len(layer.output_shape)
     match layer.motion:
         case Motion.VIEW if layer.input_shapes[0][-1] != layer.output_shape[-1]:
             yield Overhead.VIEW, max(_rows(layer.input_shapes[0]), _rows(layer.output_shape))
         case Motion.ROWS:
-            yield Overhead.MOVED, _kilobytes(layer)
-        case Motion.HEADS:
-            yield Overhead.HEADS, _kilobytes(layer)
-        case Motion.PIXELS:
-            yield Overhead.SWAPPED, _kilobytes(layer)
+            yield Overhead.MOVED, _rows(layer.output_shape)
         case Motion.PLANES:
             *outer, _, channels = layer.output_shape
-            yield Overhead.SHUFFLED, math.prod(outer) * channels / 1e3
+            yield Overhead.MOVED, math.prod(outer) * channels / 1e3
         case Motion.ELEMENTS:
             block = latency.input_row.block
-            deep = max(len(layer.input_shapes[0]), rank) > _MAP_RANK
-            yield Overhead.DEEP_SINGLE if deep else Overhead.SINGLE, _kilobytes(layer)
+            yield Overhead.SINGLE, single_bytes(layer, block) / 1e3
             if vector_traffic(layer, block, vectors_above(overlap, latency)):
                 yield Overhead.SINGLE_DDR, single_bytes(layer, block) / 1e3
 
@@ -176,17 +166,6 @@ def _table_row(height: int, width: int, depth: int, small: SmallTables) -> int:
     if width > small.width or height == width == 1:
         return round_up(width, small.width) * depth
     return round_up((1 << (width - 1).bit_length()) * depth, small.width * small.channels)
-
-
-def _kilobytes(layer: Layer) -> float:
-    """Thousands of bytes of what a layer computes."""
-    return math.prod(layer.output_shape) * layer.output_bits / 8e3
-
-
-def _padded(shape: Sequence[int]) -> int:
-    """Elements with pixels of a row and channels padded to whole blocks."""
-    *outer, width, channels = (1, *shape)
-    return math.prod(outer) * round_up(width, _BLOCK_PIXELS) * round_up(channels, _BLOCK_CHANNELS)
 
 
 def _is_line(shape: Sequence[int]) -> bool:

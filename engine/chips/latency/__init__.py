@@ -124,8 +124,6 @@ class Alignment(Data):
         out_channels: output channels.
         in_channels: input channels.
         single_pixel: height and width that a map of one pixel counts as.
-        streamed: multiples of rows, pixels and channels in the units beside the array (sums, tables, pools); None where
-            nothing is known of padding there, nor of that of products of two maps.
     """
 
     height: int
@@ -133,7 +131,6 @@ class Alignment(Data):
     out_channels: int
     in_channels: int
     single_pixel: tuple[int, int]
-    streamed: tuple[int, int, int] | None = None
 
 
 class OutputRelay(Data):
@@ -242,27 +239,17 @@ class Overhead(StrEnum):
     VIEW = "view"
     """Rows (of the last dimension) that are cut or joined and stay where they are."""
     MOVED = "moved"
-    """Bytes of rows that are moved, but for ``SINGLE``."""
+    """Rows that are moved, but for ``SINGLE``; rows of each channel where channels are shuffled."""
     DILATED = "dilated"
     """Pixels of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
-    SHUFFLED = "shuffled"
-    """Rows of each channel of maps whose channels are shuffled."""
-    ARRANGED = "arranged"
-    """Bytes, pixels and channels padded, of what a layer reads in another layout than the one before it left."""
-    SWAPPED = "swapped"
-    """Bytes of rows that change places in more than four dimensions (windows)."""
     SINGLE = "single"
-    """Bytes of elements that are moved one at a time."""
-    DEEP_SINGLE = "deep_single"
-    """The same where there are more than four dimensions."""
-    HEADS = "heads"
-    """Bytes of rows that are cut into the heads of a product."""
+    """Bytes of elements that are moved one at a time, rows padded in number as pixels are in DDR."""
     SINGLE_DDR = "single_ddr"
     """The same where they pass through DDR (O0, O1), each for itself; besides their traffic."""
     WIDE_POOL = "wide_pool"
-    """Rows of each channel of int16 maps that are pooled."""
+    """Int16 elements of pools."""
     DEEP_REDUCE = "deep_reduce"
     """Results of reductions of more than four dimensions."""
     PLAIN = "plain"
