@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -81,9 +83,10 @@ def _write_over_last_axis(node: ir.Node) -> None:
     shape = shape_of(source)
     rank = len(shape)
     axis = attribute(node, "axis", -1) % rank
-    node.attributes["axis"] = ir.AttrInt64("axis", rank - 1)
-    if axis == rank - 1:
+    if math.prod(shape[axis + 1 :]) == 1:  # all axes from it on are this one
+        node.attributes["axis"] = ir.AttrInt64("axis", axis)
         return
+    node.attributes["axis"] = ir.AttrInt64("axis", rank - 1)
     swapped = [*range(rank)]
     swapped[axis], swapped[-1] = swapped[-1], swapped[axis]
     moved = [shape[each] for each in swapped]
