@@ -137,6 +137,12 @@ def test_the_last_convolution_is_int16_on_request_and_never_int8(kind: str | Non
     assert [refusal.request for refusal in result.refusals] == (["OutputType: int8"] if kind == "int8" else [])
 
 
+def test_set_model_output_int8_makes_the_last_convolution_int8() -> None:
+    result = converted([conv("x", "y")], {"w": weight()}, calibration={"optimization": "set_model_output_int8"})
+    assert integer_types(result) == {"y": "int8"}
+    assert result.refusals == ()
+
+
 @pytest.mark.parametrize("kind", ["int8", None])
 def test_a_result_that_would_be_int16_is_int8_on_request(kind: str | None) -> None:
     nodes = [conv("x", "c"), helper.make_node("Sigmoid", ["c"], ["y"], "sigmoid")]
