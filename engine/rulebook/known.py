@@ -37,8 +37,9 @@ def _doubt(rule: str) -> str:
         return f"rule {rule} (no recorded conversion shows it)"
     if evidence.provisional:
         return f"rule {rule} (one network shows it)"
-    if evidence.contradicted > MOST_OTHERWISE * (evidence.nodes + evidence.contradicted):
-        return f"rule {rule} (the original did otherwise at {evidence.contradicted} of {evidence.nodes} nodes)"
+    decided = evidence.nodes + evidence.contradicted
+    if evidence.contradicted > MOST_OTHERWISE * decided:
+        return f"rule {rule} (the original did otherwise at {evidence.contradicted} of {decided} nodes)"
     return ""
 
 
