@@ -13,7 +13,7 @@ import onnx_ir as ir
 from engine.config import Config, NodeInfo
 from engine.errors import UnsupportedError
 from engine.frontend.prepared import given_thresholds, given_types
-from engine.frontend.trained import why_not_trained
+from engine.frontend.trained import MARK_TRAINED, why_not_trained
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.terms import CalibrationType
 
@@ -122,7 +122,12 @@ def _add_given_types(requests: dict[str, NodeTypes], optimized: ir.Model) -> Non
 
 
 def _are_outputs_int8(optimized: ir.Model) -> bool:
-    """Whether the model's file calibrates all outputs as int8, for which a convolution at the end cannot be asked."""
+    """Whether a calibrated model's file has all outputs in int8, for which a convolution at the end cannot be asked.
+
+    Of pairs at outputs, which trained models and other tools write, no conversion shows that.
+    """
+    if MARK_TRAINED in optimized.metadata_props:
+        return False
     types, given = given_types(optimized), given_thresholds(optimized)
     names = [str(value.name) for value in optimized.graph.outputs]
     return bool(names) and all(name in given and types.get(name, "int8") == "int8" for name in names)
