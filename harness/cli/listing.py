@@ -10,6 +10,7 @@ import typer
 
 from engine.cli.console import say
 from engine.errors import ConfigError
+from engine.registry import PLUGINS
 from harness.cli.options import Json
 from harness.cli.output import open_console, print_json, show_skipped
 
@@ -38,6 +39,9 @@ def list_things(
     headings, rows = _LISTINGS[kind]()
     if as_json:
         print_json([dict(zip(headings, row, strict=True)) for row in rows])
+        return
+    if not rows:
+        say(f"no {kind.value}; {PLUGINS} names files and modules that register some, and so may installed packages")
         return
     table = Table(*headings, pad_edge=False, box=None, header_style="bold")
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -49,9 +50,18 @@ def verdicts() -> tuple[NameVerdict, ...]:
 
 
 def test_names_are_the_original_s() -> None:
-    """The others: shapes that ptqlab gives a name of their own, and what needs the requests of a configuration."""
-    agreed = sum(verdict.agrees for verdict in verdicts())
-    assert agreed >= 0.98 * len(verdicts())
+    """All but these of 2,047: constants for shapes, and seven that need the requests of a configuration."""
+    others = Counter(verdict.rule for verdict in verdicts() if not verdict.agrees)
+    assert others == {
+        "name.shape-around": 10,
+        "name.scale-of-accumulator": 1,
+        "name.scale": 2,
+        "name.float-of-calibrated": 1,
+        "name.dequantizes": 1,
+        "name.dequantized-in-other-layout": 1,
+        "name.to-nhwc": 1,
+        "name.in-nhwc": 1,
+    }
 
 
 def test_every_rule_is_needed_by_a_case_or_known_without() -> None:

@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigError
+from engine.registry import PLUGINS
+from harness import extensions
 from harness.cli.listing import Listed, list_things, validate
 from harness.datasets import list_dataset_cards
+from harness.extensions import COLUMNS
+from harness.report.columns import Column, Value
 from harness.suites.suite import bundled_suites
+from harness.trials.trial import TrialResult, TrialStore
 from harness.zoo.cards import list_cards, load_card
+from tests.registered import registered
 
 
 def test_models_stand_with_metric_score_and_tags(
@@ -72,3 +78,25 @@ def test_a_wrong_suite_is_named_by_its_file(suite: Path) -> None:
     suite.write_text("{name: mine, version: 1, models: nothing, sweep: {}}")
     with pytest.raises(ConfigError, match=r"mine\.yaml: models: unknown model 'nothing'"):
         validate(str(suite))
+
+
+class Own(Column):
+    """Of no use."""
+
+    heading = "own"
+
+    def value(self, result: TrialResult, store: TrialStore) -> Value:
+        return None
+
+
+def test_extensions_are_listed_or_it_is_said_how_some_are_registered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PLUGINS, raising=False)
+    monkeypatch.setattr(extensions, "REGISTRIES", (COLUMNS,))
+    list_things(Listed.EXTENSIONS)
+    assert "no extensions; PTQLAB_PLUGINS names files" in " ".join(capsys.readouterr().out.split())
+    with registered(COLUMNS, own_of_tests=Own):
+        list_things(Listed.EXTENSIONS, as_json=True)
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["kind"], row["name"]) == ("page column", "own_of_tests")
