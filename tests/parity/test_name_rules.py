@@ -50,7 +50,10 @@ def verdicts() -> tuple[NameVerdict, ...]:
 
 
 def test_names_are_the_original_s() -> None:
-    """All but these of 2,047: constants for shapes (the original has ``<node>_quanti_shape_dim4``), and eight that need the requests of a configuration."""
+    """All but these of 2,047: shapes, and eight that need the requests of a configuration.
+
+    The original calls the shapes ``<node>_quanti_shape_dim4``.
+    """
     others = Counter(verdict.rule for verdict in verdicts() if not verdict.agrees)
     assert others == {
         "name.shape-around": 9,
