@@ -17,12 +17,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.errors import ConfigError, PtqlabError, hint
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 Object = TypeVar("Object")
@@ -153,9 +155,9 @@ class Registry(Generic[T]):
             self._own[name] = value
             self._checked.pop(name, None)
 
-    def _points(self) -> dict[str, list[metadata.EntryPoint]]:
+    def _points(self) -> dict[str, list[EntryPoint]]:
         """The entry points of this kind by name."""
-        found: dict[str, list[metadata.EntryPoint]] = {}
+        found: dict[str, list[EntryPoint]] = {}
         for point in _entry_points(self.group, tuple(sys.path)):
             found.setdefault(point.name, []).append(point)
         for name in found.keys() & set(self._reserved() if found else ()):
@@ -298,13 +300,15 @@ def _loading(what: str, load: Callable[[], Any]) -> Any:
 
 
 @cache
-def _entry_points(group: str, path: tuple[str, ...]) -> tuple[metadata.EntryPoint, ...]:
+def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Registration points of ``group``; ``path``: ``sys.path``, in which they are looked for."""
     del path
-    return tuple(sorted(metadata.entry_points(group=group), key=lambda point: (point.name, point.value)))
+    from importlib.metadata import entry_points  # a start need not wait for it
+
+    return tuple(sorted(entry_points(group=group), key=lambda point: (point.name, point.value)))
 
 
-def _described(point: metadata.EntryPoint) -> str:
+def _described(point: EntryPoint) -> str:
     return f"entry point {point.value!r}" + (f" of {point.dist.name}" if point.dist is not None else "")
 
 
