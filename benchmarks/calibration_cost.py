@@ -17,8 +17,8 @@ import onnxruntime
 
 from benchmarks.calibration_table import PERCENTILES
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibration_tensors, collect, run_calibration
-from engine.calibrate.forward.float_model import Kernels
-from engine.calibrate.forward.runtime import open_session
+from engine.floats.float_model import Kernels
+from engine.floats.runtime import open_session
 from engine.place import place
 from engine.terms import CalibrationType
 from tests.parity.efficientnet import MARCH, calibration_images, optimized_model

@@ -24,7 +24,7 @@ from engine.calibrate import (
     run_calibration,
 )
 from engine.calibrate.corrections.bias import with_biases_of
-from engine.calibrate.forward.compare import compare
+from engine.floats.compare import compare
 from engine.ir import ACTIVATION_QUANT_ATTRS, attribute, calibration_nodes, read_calibration
 from engine.place import place
 from engine.quantize import quantize

@@ -12,7 +12,7 @@ from tests.coverage_by_room import Lines, by_room, room, table
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["slipcover"]
 COMPILERS = {"entry", "compiled", "intrinsic"}
-"""Decorators of ``engine.jit`` and ``engine.simulate.kernels.jit``: numba refuses functions that are instrumented."""
+"""Decorators of ``engine.jit`` and ``engine.jit``: numba refuses functions that are instrumented."""
 
 
 def test_a_room_is_the_folder_below_the_package() -> None:

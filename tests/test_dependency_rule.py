@@ -27,6 +27,7 @@ LAYERS = (
     {"place"},
     {"rulebook"},
     {"facts"},
+    {"floats"},
     {"optimize"},
     {"frontend"},
     {"ops"},

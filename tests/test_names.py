@@ -15,7 +15,7 @@ COMMANDS = ("engine/cli/", "harness/cli/", "engine/compat/")
 BY_OPERATOR = (
     "engine/simulate/kernels/",
     "engine/simulate/lowering/",
-    "engine/calibrate/forward/",
+    "engine/floats/",
     "engine/calibrate/statistics/loops.py",
     "engine/frontend/caffe/",
     "engine/ops/",

@@ -1,9 +1,7 @@
-"""Calibration: statistics of activations, thresholds, calibration data, forwards of the float stages."""
+"""Calibration: calibration data, statistics of activations, thresholds, corrections."""
 
 from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.calibrate.data.sources import ArrayData, CalibrationData, FolderData, open_folders
-from engine.calibrate.forward.fake_quantization import lower_calibration
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.methods.methods import METHODS, CalibrationOptions, Method
 from engine.calibrate.methods.search import SEARCHES
 from engine.calibrate.methods.thresholds import apply_thresholds, calibrate, calibration_tensors
@@ -11,6 +9,8 @@ from engine.calibrate.run import collect_for, needs_data, run_calibration
 from engine.calibrate.statistics.cache import collect_into
 from engine.calibrate.statistics.collection import HistogramRule, StatisticsOptions, collect
 from engine.calibrate.statistics.statistics import Statistics
+from engine.floats.fake_quantization import lower_calibration
+from engine.floats.float_model import FloatSession, Kernels
 
 __all__ = [
     "METHODS",

@@ -11,7 +11,6 @@ import onnx_ir as ir
 from engine.calibrate.corrections.builtin import CORRECTIONS
 from engine.calibrate.corrections.correction import CorrectionWork
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.forward.float_model import Kernels
 from engine.calibrate.methods.given import with_given
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.methods.nodewise import choose_per_tensor
@@ -30,6 +29,7 @@ from engine.calibrate.statistics.collection import HistogramRule, StatisticsOpti
 from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.statistics import Statistics
 from engine.extensions import CORRECTIONS as OWN_CORRECTIONS
+from engine.floats.float_model import Kernels
 from engine.ir import attribute, calibration_nodes
 from engine.terms import CalibrationType
 

@@ -17,7 +17,6 @@ from pydantic import BaseModel
 
 from engine.board import stored_times
 from engine.calibrate import CalibrationData
-from engine.calibrate.forward.compare import Distance
 from engine.chips import HB_COMPILE_MARCHES, March, load_chip
 from engine.compile import CompiledModel
 from engine.config import CalibrationParameters, Config
@@ -41,6 +40,7 @@ from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.convert.unmeasured import mark_unmeasured
 from engine.facts.devices import on_bpu
+from engine.floats.compare import Distance
 from engine.ir import (
     UNSIGNED,
     calibration_nodes,

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from engine.calibrate import CalibrationData, Statistics
-    from engine.calibrate.forward.compare import Distance, ModelComparison
     from engine.calibrate.statistics.outputs import FloatOutputs
     from engine.compile import CompiledModel
     from engine.config import InputSpec
+    from engine.floats.compare import Distance, ModelComparison
     from engine.place import Placement, PlacementOptions
 
 SOURCE: Item[ir.Model] = Item("source")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from engine.calibrate.forward.compare import Distance, ModelComparison
 from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError
+from engine.floats.compare import Distance, ModelComparison
 from engine.ir import before_calibration, calibration_nodes, calibration_of, read_calibration
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of

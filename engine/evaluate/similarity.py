@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationData, FloatSession, Kernels
 from engine.calibrate.data.samples import evenly_spread
-from engine.calibrate.forward.compare import cosine
-from engine.calibrate.forward.health import HealthMeter, IntegerDistance
 from engine.calibrate.statistics.outputs import FloatOutputs
+from engine.floats.compare import cosine
+from engine.floats.health import HealthMeter, IntegerDistance
 from engine.simulate import Session, TensorInfo
 
 Array = NDArray[Any]
@@ -113,7 +113,7 @@ def integer_distances(
         threads: CPU threads; None for all.
 
     Returns:
-        As :meth:`~engine.calibrate.forward.health.HealthMeter.distance` defines them.
+        As :meth:`~engine.floats.health.HealthMeter.distance` defines them.
     """
 
     def samples() -> Iterator[tuple[Mapping[str, Array], Mapping[str, Array]]]:

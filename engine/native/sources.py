@@ -11,10 +11,14 @@ COMPILED = (
     "jit.py",
     "native/*.py",
     "calibrate/compiled.py",
-    "calibrate/forward/*_loops.py",
     "calibrate/statistics/bits.py",
     "calibrate/statistics/divergence.py",
     "calibrate/statistics/loops.py",
+    "floats/compiled.py",
+    "floats/multiply_add.py",
+    "floats/*_loops.py",
+    "floats/softmax/exponential.py",
+    "floats/softmax/loops.py",
     "simulate/kernels/*.py",
 )
 """Files of the engine that decide what is compiled."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 COMPOSITE = "HzSoftmax"
 """What the optimiser makes of a Softmax over the last axis between two ``Transpose`` that swap it with the channels."""
 
+SINGLE_AXIS = 13
+"""First opset in which a ``Softmax`` is over its axis alone; before, over all from there on."""
 AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 """First opset whose reduction takes its axes as an input."""
 
@@ -67,9 +69,18 @@ class SoftmaxRule(FloatRule):
 
 
 def softmax_axis(node: ir.Node) -> int:
-    """The axis from which ``node`` normalises, not negative; before opset 13 the default is 1, since then the last."""
-    default = -1 if _opset(node) >= 13 else 1
-    return int(attribute(node, "axis", default)) % len(shape_of(given(node, 0)))
+    """The axis from which ``node`` normalises, not negative."""
+    return normalised_axes(node, len(shape_of(given(node, 0))), _opset(node))[0]
+
+
+def normalised_axes(node: ir.Node, rank: int, opset: int) -> tuple[int, ...]:
+    """The axes that ``node`` normalises together, none negative.
+
+    Raises:
+        IndexError: its axis is none of a tensor of ``rank``.
+    """
+    axis = range(rank)[int(attribute(node, "axis", -1 if opset >= SINGLE_AXIS else 1))]
+    return (axis,) if opset >= SINGLE_AXIS else tuple(range(axis, rank))
 
 
 def _opset(node: ir.Node) -> int:

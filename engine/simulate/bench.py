@@ -17,12 +17,12 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.errors import ConfigError, ModelError
+from engine.floats.batching import with_symbolic_batch
 from engine.frontend.shapes import infer_shapes
 from engine.ir import load_model, to_bytes
 from engine.simulate.fast import FastSimulator, available_cpus
-from engine.simulate.floats import standard_model
+from engine.simulate.float_simulator import standard_model
 from engine.simulate.reference import ReferenceSimulator
 from engine.simulate.session import is_quantized
 from engine.simulate.tensors import TensorInfo, check_feed, describe, graph_inputs, random_feed, split_samples

@@ -76,7 +76,7 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
     if node.domain == HORIZON_DOMAIN:
         function: NodeFunction = partial(operator(node.op_type).reference, attributes=read_attributes(node))
     elif node.domain in STANDARD_DOMAINS:
-        from engine.simulate.standard import StandardNode  # needs ONNX Runtime, which most quantised graphs do not
+        from engine.floats.standard import StandardNode  # needs ONNX Runtime, which most quantised graphs do not
 
         function = StandardNode(node, dict(model.opset_imports))
     elif is_custom(node):

@@ -115,7 +115,7 @@ def _is_preprocessed(value: ir.Value) -> bool:
 
 def _simulator(model: ir.Model, mode: Mode, threads: int | None) -> Simulator:
     if not is_quantized(model):
-        from engine.simulate.floats import FloatSimulator  # needs ONNX Runtime, which quantised models do not
+        from engine.simulate.float_simulator import FloatSimulator  # needs ONNX Runtime, which quantised models do not
 
         return FloatSimulator(model, threads)
     return ReferenceSimulator(model) if mode is Mode.REFERENCE else FastSimulator(model, threads)

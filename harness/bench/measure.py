@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.calibrate.forward.batching import with_symbolic_batch
 from engine.config import parse_config
 from engine.convert import ConversionResult, Draft, check, convert
+from engine.floats.batching import with_symbolic_batch
 from engine.ir import load_model, save_model
 from engine.simulate.bench import BenchOptions, BenchRow, bench, shaped_model
 from engine.simulate.fast import available_cpus

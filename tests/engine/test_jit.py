@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from engine.jit import entry, fusing_entry
+from engine.jit import compiled, entry, fusing_entry
 
 
 def quotient(numerator: float, denominator: float) -> float:
@@ -39,6 +39,12 @@ def test_products_are_fused_with_sums_only_where_a_function_allows_it() -> None:
     factor, summand = 1 + 2.0**-30, -1 - 2.0**-29
     assert entry(tiny)(factor, summand) == 0.0
     assert fusing_entry(tiny)(factor, summand) in (0.0, 2.0**-60)
+
+
+def test_functions_inside_run_without_the_lock_and_divide_like_numpy() -> None:
+    options = compiled(lambda: 0).targetoptions  # type: ignore[attr-defined]  # numba's
+    assert (options["nogil"], options["error_model"]) == (True, "numpy")
+    assert (options["no_cpython_wrapper"], options["no_cfunc_wrapper"]) == (True, True)
 
 
 def _options(monkeypatch: pytest.MonkeyPatch, check: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:

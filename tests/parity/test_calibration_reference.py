@@ -28,10 +28,10 @@ from engine.calibrate import (
     run_calibration,
 )
 from engine.calibrate.corrections.bias import with_biases_of
-from engine.calibrate.forward.compare import compare
 from engine.calibrate.methods.search import SEARCHES, Subject
 from engine.config import load_config
 from engine.convert import placement_options
+from engine.floats.compare import compare
 from engine.graph.scales import scale_source
 from engine.ir import (
     ACTIVATION_QUANT_ATTRS,

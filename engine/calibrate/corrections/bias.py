@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.forward.fake_quantization import fake_quantize
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
 from engine.calibrate.methods.thresholds import names_before_calibration
+from engine.floats.fake_quantization import fake_quantize
+from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, set_constant, shape_of
 from engine.rulebook.integers import BIAS_CORRECTION_RACE
 from engine.rulebook.marks import note

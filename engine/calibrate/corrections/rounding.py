@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.methods.sensitivity import calibrations_by_node
+from engine.floats.float_model import FloatSession
 from engine.ir import (
     attribute,
     calibration_of,

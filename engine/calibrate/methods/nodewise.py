@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.data.samples import evenly_spread, finite_samples
-from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.search import Subject
 from engine.calibrate.methods.sensitivity import calibrations_by_node, local_similarities, similarity
 from engine.calibrate.methods.thresholds import apply_thresholds, threshold_sources, unsigned_of
+from engine.floats.float_model import FloatSession
 
 logger = logging.getLogger(__name__)
 

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.forward.float_model import FloatSession
-from engine.calibrate.forward.scaled import ScaledSession
-from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
 from engine.calibrate.methods.methods import CalibrationOptions
+from engine.calibrate.methods.scaled import ScaledSession
 from engine.calibrate.methods.sensitivity import mean_cosine, similarity
 from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
 from engine.calibrate.statistics.statistics import Statistics
+from engine.floats.float_model import FloatSession
+from engine.floats.switched import SwitchedModel, SwitchedSample
 from engine.graph.scales import scale_source
 from engine.ir import Calibration, calibration_nodes, read_calibration, to_bytes
 from engine.rulebook.integers import DEFAULT_FIRST_SAMPLE, imitates

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.compare import cosine
-from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.calibrate.forward.switched import Cosines, SwitchedModel
+from engine.floats.compare import cosine
+from engine.floats.float_model import FloatSession, Kernels
+from engine.floats.switched import Cosines, SwitchedModel
 from engine.ir import before_calibration, calibration_nodes, is_calibration, read_calibration
 
 Array = NDArray[Any]

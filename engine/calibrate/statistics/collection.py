@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.calibrate.data.sources import CalibrationData, as_data
-from engine.calibrate.forward.float_model import FloatSession, Kernels
-from engine.calibrate.forward.grouping import GROUP, TogetherSession, group_size, mixes_group
 from engine.calibrate.methods.channels import channel_scales, is_large, tensors_per_channel
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
@@ -32,6 +30,8 @@ from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.progress import Progress
 from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
+from engine.floats.float_model import FloatSession, Kernels
+from engine.floats.grouping import GROUP, TogetherSession, group_size, mixes_group
 from engine.ir import shape_of
 from engine.optimize.base import clip_bounds
 from engine.rulebook.integers import SAMPLES_TOGETHER, imitates
@@ -50,7 +50,7 @@ class HistogramRule(StrEnum):
     """How the range of histograms is found.
 
     Attributes:
-        REFERENCE: from the first 8 samples, or the first one (:func:`engine.calibrate.forward.grouping.group_size`),
+        REFERENCE: from the first 8 samples, or the first one (:func:`engine.floats.grouping.group_size`),
             growing, as the original does it: depends on the order of the samples.
         ORDER_INDEPENDENT: from all samples, in a pass of its own.
         NONE: no histograms: no ``kl``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.calibrate.forward.compare import ModelComparison, compare
 from engine.convert.items import (
     CALIBRATED,
     COMPARISON,
@@ -15,6 +14,7 @@ from engine.convert.items import (
     THREADS,
 )
 from engine.convert.runner import Stage, Work
+from engine.floats.compare import ModelComparison, compare
 
 
 def _compare(work: Work) -> None:

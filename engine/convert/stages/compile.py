@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from engine.calibrate.forward.rebatch import rebatch
 from engine.chips import load_chip
 from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import Named, OfTypes, removable, remove_nodes
@@ -13,6 +12,7 @@ from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
 from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
 from engine.errors import hint
+from engine.floats.rebatch import rebatch
 from engine.quantize import quantize
 
 logger = logging.getLogger("engine.convert")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.fake_quantization import fake_quantize, spread
 from engine.debug.analysis.data import Array
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.variants import VariantRunner, Watcher, unwatched
 from engine.errors import ConfigError
+from engine.floats.fake_quantization import fake_quantize, spread
 from engine.ir import Calibration, constant_of, read_calibration
 
 MAX_VALUES = 1 << 22

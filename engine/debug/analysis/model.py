@@ -11,10 +11,10 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from engine.calibrate.forward.fake_quantization import lower_calibration
 from engine.calibrate.methods.sensitivity import calibrations_by_node
 from engine.debug.analysis.variants import FLOAT, Variant, dynamic_values, switch
 from engine.errors import ConfigError, ModelError, hint
+from engine.floats.fake_quantization import lower_calibration
 from engine.frontend.shapes import infer_shapes
 from engine.ir import calibration_nodes, constant_of, is_calibration, load_model, read_calibration
 

@@ -2,7 +2,7 @@
 
 A *variant* is the set of ``HzCalibration`` nodes that quantise; all others pass through. The float model is computed
 once per sample and all its tensors are kept. A variant then computes only what lies behind the tensors that it
-quantises (:class:`engine.calibrate.forward.switched.SwitchedModel`); variants run side by side, one thread each. One
+quantises (:class:`engine.floats.switched.SwitchedModel`); variants run side by side, one thread each. One
 sample is held at a time, so that memory does not grow with their number.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.switched import Comparison, Results, SwitchedModel
 from engine.errors import InferenceError
+from engine.floats.switched import Comparison, Results, SwitchedModel
 from engine.ir import calibration_nodes, read_calibration, shape_of
 
 Array = NDArray[Any]

@@ -24,7 +24,6 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.health import HealthMeter
 from engine.config import InputSpec
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.variants import FLOAT, switch
@@ -36,6 +35,7 @@ from engine.debug.bisection.task import TaskMetric
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.bisection.thresholds import threshold_losses
 from engine.errors import ModelError
+from engine.floats.health import HealthMeter
 from engine.frontend.preprocess import saved_inputs
 from engine.ir import MARK_MARCH, shape_of
 from engine.quantize import quantize

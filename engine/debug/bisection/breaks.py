@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.forward.compare import Distance
-from engine.calibrate.forward.health import FLOOR_SQNR, IntegerDistance, broken
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.bisection.integer_error import integer_values
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors
 from engine.facts.devices import CPU
+from engine.floats.compare import Distance
+from engine.floats.health import FLOOR_SQNR, IntegerDistance, broken
 from engine.ir import MARK_ON, before_calibration, constant_of
 from engine.ops.foreign.composite import PREPROCESS
 

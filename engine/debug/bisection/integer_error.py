@@ -25,10 +25,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.fake_quantization import fake_quantize, integer_range, spread
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug.analysis.variants import FLOAT, dynamic_values, switch
 from engine.debug.bisection.tensors import Feed, integer_tensors
+from engine.floats.fake_quantization import fake_quantize, integer_range, spread
+from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import Calibration, attribute, constant_of, is_calibration, read_calibration, shape_of
 
 Array = NDArray[Any]

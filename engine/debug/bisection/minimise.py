@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug.analysis.variants import dynamic_values
 from engine.debug.bisection.bisect import Material, PairReport
 from engine.debug.bisection.difference import float_difference, integer_difference
@@ -19,6 +18,7 @@ from engine.debug.bisection.stages import FLOAT_STAGES, Bounds, StageName
 from engine.debug.bisection.tensors import Feed, fed, float_tensors, integer_tensors, with_rearranged
 from engine.debug.bisection.thresholds import threshold_losses
 from engine.errors import ModelError
+from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import MARK_MARCH, constant_of, is_calibration, shape_of
 from engine.ops.foreign.composite import PREPROCESS
 from engine.quantize import quantize

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
-from engine.calibrate.forward.health import FLOOR_COSINE, FLOOR_SQNR, MOST_DEAD, MOST_SATURATED
 from engine.errors import ConfigError, hint
+from engine.floats.health import FLOOR_COSINE, FLOOR_SQNR, MOST_DEAD, MOST_SATURATED
 
 
 class StageName(StrEnum):

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.fake_quantization import lower_calibration
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug.analysis.variants import dynamic_values
 from engine.errors import InferenceError
+from engine.floats.fake_quantization import lower_calibration
+from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import attribute, shape_of
 from engine.simulate import Session
 from engine.simulate.tensors import graph_inputs

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.fake_quantization import integer_range
+from engine.floats.fake_quantization import integer_range
 from engine.ir import Calibration, calibration_nodes, constant_of, read_calibration
 
 Array = NDArray[Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.simulate.kernels.jit import compiled
+from engine.jit import compiled
 from engine.simulate.kernels.memory import float32_at, float64_at, int8_at, int64_at
 from engine.simulate.kernels.operations import ADD, DIVIDE, MULTIPLY, RAISE, SUBTRACT
 from engine.simulate.kernels.scalar import divided

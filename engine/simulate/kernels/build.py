@@ -23,13 +23,16 @@ import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 
-from engine.calibrate.compiled import LOOPS
+from engine.calibrate import compiled as statistics
+from engine.floats import compiled as floats
 from engine.native.loops import Argument, Loop
 from engine.native.prebuilt import FOLDER, PREFIX, object_name, supported
 from engine.native.registers import LEVEL, LEVELS, Level
 from engine.native.sources import sources_digest
 from engine.simulate.kernels.entries import MAKERS, signature
 
+LOOPS = (*statistics.LOOPS, *floats.LOOPS)
+"""Loops of all rooms."""
 NAMES = (*MAKERS, *(loop.name for loop in LOOPS))
 """Functions of an object."""
 ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "erf", "sqrt"})

@@ -9,6 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.jit import intrinsic
 from engine.native.registers import LANES
 from engine.simulate.kernels.elementwise_rows import (
     ACCU_SHIFT,
@@ -22,7 +23,6 @@ from engine.simulate.kernels.elementwise_rows import (
     SCALE,
     X_SHIFT,
 )
-from engine.simulate.kernels.jit import intrinsic
 from engine.simulate.kernels.vector import I8, I32, I64, VECTOR, clip, load, load_wide, splat, store
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.simulate.kernels.jit import compiled
+from engine.jit import compiled
 from engine.simulate.kernels.memory import float32_at, int8_at, int16_at, int32_at, int64_at
 
 INT32_LIMIT = np.float32(2**31)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.jit import compiled
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (

@@ -6,6 +6,7 @@ from typing import Any
 
 from numba import int32
 
+from engine.jit import compiled
 from engine.native.registers import LANES
 from engine.simulate.kernels.combine import make_combine
 from engine.simulate.kernels.elementwise_rows import (
@@ -21,7 +22,6 @@ from engine.simulate.kernels.elementwise_rows import (
     SIDE_BY_SIDE,
     X_SHIFT,
 )
-from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store, widen
 from engine.simulate.kernels.scalar import divided, shifted_left, shifted_right
 from engine.simulate.kernels.shuffles import I8, I16, make_largest

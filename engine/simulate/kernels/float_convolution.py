@@ -1,4 +1,4 @@
-"""Kernel of float32 convolutions over one axis; :mod:`engine.simulate.float_convolution` defines what it computes."""
+"""Kernel of float32 convolutions over one axis; :mod:`engine.floats.convolution` defines what it computes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.floats.multiply_add import multiply_add
+from engine.jit import compiled, intrinsic
 from engine.native.registers import LANES
-from engine.simulate.kernels.jit import compiled, intrinsic
 from engine.simulate.kernels.memory import copy_bytes
 from engine.simulate.kernels.movement import fill
-from engine.simulate.kernels.multiply_add import multiply_add
 from engine.simulate.kernels.tiles import FEW_FLOAT_ROWS as FEW
 from engine.simulate.kernels.tiles import FLOAT_ROWS as ROWS
 from engine.simulate.kernels.tiles import FLOAT_VECTORS as VECTORS

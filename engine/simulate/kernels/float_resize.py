@@ -1,4 +1,4 @@
-"""Kernel of float32 Resize; :mod:`engine.simulate.float_resize` defines what it computes."""
+"""Kernel of float32 Resize; :mod:`engine.floats.resize` defines what it computes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.simulate.kernels.jit import compiled
+from engine.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, float32_at, int64_at
 
 

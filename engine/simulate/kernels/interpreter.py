@@ -8,8 +8,8 @@ from typing import Any
 
 from numba import carray, types
 
+from engine.jit import compiled
 from engine.simulate.kernels.instructions import INSTRUCTION
-from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, call_kernel, exchange_if, void_pointer
 from engine.simulate.kernels.state import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import carray
 
-from engine.simulate.kernels.jit import compiled
+from engine.jit import compiled
 from engine.simulate.kernels.scalar import void_pointer
 
 

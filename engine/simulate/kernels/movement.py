@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.simulate.kernels.jit import compiled
+from engine.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.shuffles import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.jit import compiled
 from engine.simulate.kernels.elementwise import accumulate, keep_larger
 from engine.simulate.kernels.elementwise_rows import ACCU_SHIFT, HALF, HIGH_16, LOW_16, OUT_SHIFT, SCALE, SIDE_BY_SIDE
-from engine.simulate.kernels.jit import compiled
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, store
 from engine.simulate.kernels.operations import FIRST_MAXIMUM
 

@@ -9,7 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
-from engine.simulate.kernels.jit import compiled, intrinsic
+from engine.jit import compiled, intrinsic
 
 I64 = ir.IntType(64)
 

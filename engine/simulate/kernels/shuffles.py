@@ -9,8 +9,8 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.jit import intrinsic
 from engine.native.registers import REGISTERS
-from engine.simulate.kernels.jit import intrinsic
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 REGISTER_BITS = 128

@@ -1,8 +1,8 @@
-"""Kernel of Softmax in float32; :mod:`engine.simulate.softmax` defines what it computes."""
+"""Kernel of Softmax in float32; :mod:`engine.floats.softmax.definition` defines what it computes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,54 +10,16 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.floats.softmax.exponential import SUMS
+from engine.floats.softmax.loops import exponentials, sum_of, with_rest
+from engine.jit import compiled, intrinsic
 from engine.native.registers import LANES
-from engine.simulate.kernels.exponential import (
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2_E,
-    LOWEST,
-    MANTISSA_BITS,
-    ONE_BITS,
-    POLYNOMIAL,
-    ROUNDING,
-    SUMS,
-)
-from engine.simulate.kernels.jit import compiled, intrinsic
 from engine.simulate.kernels.memory import float32_at
-from engine.simulate.kernels.multiply_add import FUSES, multiply_add
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
-C0, C1, C2, C3, C4, C5, C6 = POLYNOMIAL
 ROWS = 4
 """Rows whose sums run side by side, so that none waits for its last addition."""
-
-
-def make_fused(native: bool) -> Callable[[Any, Any, Any], Any]:
-    """Intrinsic ``(a, b, c)``: ``a * b + c`` of float32, rounded once."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return multiply_add(builder, args, native)
-
-    @intrinsic
-    def fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
-        return types.float32(types.float32, types.float32, types.float32), codegen
-
-    return fused
-
-
-fused = make_fused(FUSES)
-
-
-@intrinsic
-def power_of_two(typing_context: Any, shifted: Any) -> Any:
-    """2^n, where the low bits of ``shifted``, float32, are the integer n; 0 for the smallest n."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        exponent = builder.shl(builder.bitcast(args[0], I32), ir.Constant(I32, MANTISSA_BITS))
-        return builder.bitcast(builder.add(exponent, ir.Constant(I32, ONE_BITS)), F32)
-
-    return types.float32(types.float32), codegen
 
 
 @intrinsic
@@ -186,36 +148,3 @@ def largest_of(x: int, count: int) -> Any:
     for k in range(count):
         largest = values[k] if values[k] > largest else largest
     return largest
-
-
-@compiled
-def exponentials(x: Any, largest: Any, y: Any) -> None:
-    """``y = e^(x - largest)``."""
-    for k in range(len(y)):
-        value = x[k] - largest
-        value = LOWEST if value < LOWEST else value
-        shifted = fused(value, LOG2_E, ROUNDING)
-        power = shifted - ROUNDING
-        rest = fused(power, LN2_LOW, fused(power, LN2_HIGH, value))
-        high = fused(fused(fused(C0, rest, C1), rest, C2), rest, C3)
-        y[k] = fused(fused(fused(high, rest, C4), rest, C5), rest, C6) * power_of_two(shifted)
-
-
-@compiled
-def sum_of(y: Any) -> Any:
-    """Four sums side by side, the first and third, the second and fourth added, then both, then the rest."""
-    a = b = c = d = np.float32(0)
-    for start in range(0, len(y) - len(y) % SUMS, SUMS):
-        a += y[start]
-        b += y[start + 1]
-        c += y[start + 2]
-        d += y[start + 3]
-    return with_rest((a + c) + (b + d), y)
-
-
-@compiled
-def with_rest(total: Any, y: Any) -> Any:
-    """``total`` and what no four numbers are left of."""
-    for k in range(len(y) - len(y) % SUMS, len(y)):
-        total += y[k]
-    return total

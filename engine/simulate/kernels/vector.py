@@ -16,8 +16,8 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
+from engine.jit import intrinsic
 from engine.native.registers import LANES
-from engine.simulate.kernels.jit import intrinsic
 from engine.simulate.kernels.tiles import (
     BIAS,
     E_LEFT,

@@ -15,17 +15,17 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from engine.floats.convolution import products_at_once, window_of
+from engine.floats.pool import Steps, windows_of
+from engine.floats.resize import plan_of
 from engine.ir import attribute
 from engine.ops.core.windows import Geometry
-from engine.simulate.float_convolution import products_at_once, window_of
-from engine.simulate.float_pool import Steps, windows_of
-from engine.simulate.float_resize import plan_of
+from engine.ops.softmax import normalised_axes
 from engine.simulate.kernels import operations, tiles
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense_strides, joined
 from engine.simulate.lowering.movement import bordered, extract, pad, transpose
 from engine.simulate.program import Assembler, Operand, Tensor
-from engine.simulate.softmax import normalised_axes
 
 FloatLowering = Callable[[ir.Node, int, Sequence[Operand], Assembler], Tensor]
 """Appends the instructions of a node of an opset; its result. It raises NotLowered where the machine has none."""

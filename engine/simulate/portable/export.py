@@ -11,16 +11,16 @@ from onnx.shape_inference import InferenceError
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass
 
 from engine.errors import ModelError, UnsupportedError
+from engine.floats.softmax.onnx_form import own_softmax
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.core.float_nodes import given
 from engine.ops.core.portable import FUNCTION_DOMAIN, Array, Emitter, SourceNode, SourceTensor
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
+from engine.ops.softmax import normalised_axes
 from engine.simulate.portable.functions import FUNCTION_VERSION, own_functions
 from engine.simulate.portable.onnx_nodes import in_float32, needs_carrier
-from engine.simulate.portable.softmax import own_softmax
 from engine.simulate.reference import name_of, node_function, sorted_copy, split_constants
-from engine.simulate.softmax import normalised_axes
 from engine.simulate.tensors import describe, graph_inputs
 
 OPSET = 18

@@ -5,7 +5,7 @@ Multiplication by a power of two is exact there, so that ``Floor(v * 2**-s)`` is
 ``Floor(v * 2**-s + 0.5)`` is ``rnd(v, s)`` (reference/arithmetic.md 0). A shift thus is a *factor*; a
 multiplication before the shift is part of the same factor: ``scale * 2**-s`` needs only the bits of ``scale``.
 
-The exponential of a Softmax is that of :mod:`engine.simulate.softmax`, whose multiply-adds round once.
+The exponential of a Softmax is that of :mod:`engine.floats.softmax.definition`, whose multiply-adds round once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import onnx.parser
 import onnx_ir as ir
 
+from engine.floats.softmax.exponential import LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POLYNOMIAL, ROUNDING
 from engine.ops.core.portable import FUNCTION_DOMAIN
-from engine.simulate.kernels.exponential import LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POLYNOMIAL, ROUNDING
 
 FUNCTION_VERSION = 1
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.data.sources import ArrayData
-from engine.calibrate.forward.health import HealthMeter, IntegerDistance, broken
 from engine.convert.items import CALIBRATED, OPTIMIZED, QUANTIZED
 from engine.convert.runner import Stage, Work
 from engine.debug.bisection.breaks import Break, broken_in_words, first_break
+from engine.floats.health import HealthMeter, IntegerDistance, broken
 from harness.backends.items import BROKEN, CARD, DATASET, FLOAT_OUTPUTS, OUTPUTS
 from harness.trials.figures import BrokenOutputs
 

@@ -1,4 +1,4 @@
-"""The compiled loops of calibration: built ones compute the bits of numba's."""
+"""The compiled loops of statistics: built ones compute the bits of numba's."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ import pytest
 
 from engine.calibrate.compiled import LOOPS
 from engine.calibrate.statistics.bits import COUNTED, LANES
-from engine.native import prebuilt
 from engine.native.loops import Loop
 from engine.native.prebuilt import supported
 from engine.native.registers import LEVEL
+from tests.engine.native.agreement import assert_built_as_compiled, assert_loops_fit
 
 
 def test_names_differ_and_every_loop_has_a_function_of_as_many_arguments() -> None:
-    assert len({loop.name for loop in LOOPS}) == len(LOOPS)
-    for loop in LOOPS:
-        code: Any = loop.function
-        assert code.py_func.__code__.co_argcount == len(loop.arguments), loop.name
+    assert_loops_fit(LOOPS)
 
 
 def _drawn(loop: Loop) -> list[Any]:
@@ -38,20 +35,6 @@ def _drawn(loop: Loop) -> list[Any]:
         case "divergences":
             room = np.zeros(1024), np.zeros(1025), np.zeros(1025, np.int64), np.zeros(4)
             return [counts, *room, np.zeros(1024 - 128)]
-        case "swish" | "gelu":
-            return [flat, np.zeros(1024, np.int64), np.zeros_like(flat)]
-        case "rsqrt":
-            return [np.abs(flat), np.float32(1e-5), np.zeros_like(flat)]
-        case "softmax_rows":
-            return [flat.reshape(300, 70), np.zeros((300, 70), np.float32)]
-        case "mean_of_middle":
-            return [floats, np.zeros((6, 70), np.float32)]
-        case "depthwise_maps":
-            steps, bounds = np.array([1, 2, 1, 1, 1, 1, 3, 3]), np.array([-4, 5], np.float32)
-            planes, sums = np.zeros(2 * 52 * 36, np.float32), np.zeros(49 * 36 + 35, np.float32)
-            weight, bias = rng.normal(size=(6, 9)).astype(np.float32), rng.normal(size=6).astype(np.float32)
-            room = planes, np.zeros(9, np.int64), sums
-            return [floats, weight, bias, steps, bounds, *room, np.zeros((6, 50, 35), np.float32)]
     raise AssertionError(f"no arguments for {loop.name}")
 
 
@@ -59,10 +42,4 @@ def _drawn(loop: Loop) -> list[Any]:
 @pytest.mark.skipif(LEVEL is None or not supported(), reason="kernels are compiled on first use on this platform")
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
 def test_built_loops_compute_the_bits_of_numbas(loop: Loop) -> None:
-    if prebuilt.addresses() is None:
-        pytest.skip("this installation has no compiled kernels")
-    built, compiled = _drawn(loop), _drawn(loop)
-    loop(*built)
-    loop.function(*compiled)
-    for one, other in zip(built, compiled, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_built_as_compiled(loop, _drawn)

@@ -7,8 +7,8 @@ import json
 import onnx_ir as ir
 import pytest
 
-from engine.calibrate.forward.compare import ModelComparison
 from engine.convert.tables import NodeRow, cosines, node_rows, quant_info
+from engine.floats.compare import ModelComparison
 from engine.ir import calibration_nodes, read_calibration
 from engine.ops.core.reasons import Code
 from tests.engine.calibrate.models import residual

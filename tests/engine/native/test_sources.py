@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 
 import engine
-from engine.calibrate.compiled import LOOPS
 from engine.native.sources import COMPILED, sources_digest
+from engine.simulate.kernels.build import LOOPS
 
 (ENGINE,) = map(Path, engine.__path__)
 

@@ -12,7 +12,7 @@ from engine.graph.scales import scale_source
 from engine.ir import constant_of
 from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.reasons import Code
-from engine.ops.softmax import SoftmaxRule, softmax_axis
+from engine.ops.softmax import SoftmaxRule, normalised_axes, softmax_axis
 from tests.engine.ops.operators import Recorder, float_node, refused, tensor
 
 
@@ -87,3 +87,9 @@ def test_newer_operator_sets_take_the_axis_as_an_input(opset: int, inputs: set[s
 def test_it_is_never_lowered_itself() -> None:
     with pytest.raises(UnsupportedError, match="Softmax n: placement decomposes it"):
         SoftmaxRule().lower([softmax()], Recorder())
+
+
+def test_axes_before_and_since_opset_13() -> None:
+    plain, second = ir.node("Softmax", [], {}, name="n"), ir.node("Softmax", [], {"axis": -2}, name="n")
+    assert (normalised_axes(plain, 3, 13), normalised_axes(plain, 3, 11)) == ((2,), (1, 2))
+    assert (normalised_axes(second, 4, 13), normalised_axes(second, 4, 11)) == ((2,), (2, 3))

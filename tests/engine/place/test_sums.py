@@ -8,8 +8,8 @@ import pytest
 from onnx import helper
 
 from engine.calibrate import apply_thresholds
-from engine.calibrate.forward.compare import compare
 from engine.chips import load_chip
+from engine.floats.compare import compare
 from engine.ir import calibration_of, constant_of
 from engine.place import place
 from engine.place.sums import sums_as_convolutions

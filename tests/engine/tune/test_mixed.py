@@ -183,6 +183,6 @@ def test_an_interrupt_ends_the_search_with_what_was_found() -> None:
 
 def test_a_choice_whose_outputs_are_broken_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search(latency_us=1e9).broken == ()
-    monkeypatch.setattr("engine.calibrate.forward.health.FLOOR_COSINE", 1.1)
+    monkeypatch.setattr("engine.floats.health.FLOOR_COSINE", 1.1)
     (found,) = search(latency_us=1e9).broken
     assert found == "Output y of the integer model is broken: its cosine to the float model is 1.0000 (floor 1.1)."

@@ -60,7 +60,7 @@ DEPENDENT: dict[str, set[str]] = {
     "engine/cli/lab/bisect.py": set(),
     "engine/debug/analysis/plots.py": set(),
     "engine/debug/bisection/breaks.py": BROKEN,
-    "engine/calibrate/forward/health.py": {"compare", "correct", "measure", *BROKEN},
+    "engine/floats/health.py": {"compare", "correct", "measure", *BROKEN},
     "engine/calibrate/data/doubts.py": {"doubts"},
     "engine/tune/mixed.py": set(),
     "harness/cli/main.py": set(),

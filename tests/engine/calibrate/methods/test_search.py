@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, collect_for, run_calibration
-from engine.calibrate.forward.compare import cosine
-from engine.calibrate.forward.switched import SwitchedModel, SwitchedSample
 from engine.calibrate.methods.search import SENSITIVE, candidates_of
 from engine.calibrate.methods.sensitivity import local_similarities, mean_cosine
 from engine.calibrate.methods.thresholds import threshold_sources
+from engine.floats.compare import cosine
+from engine.floats.switched import SwitchedModel, SwitchedSample
 from engine.ir import calibration_nodes, read_calibration
 from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType, Compatibility

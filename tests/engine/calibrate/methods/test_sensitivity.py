@@ -7,7 +7,6 @@ import onnx_ir as ir
 import pytest
 
 from engine.calibrate import FloatSession
-from engine.calibrate.forward.compare import cosine
 from engine.calibrate.methods.sensitivity import (
     alone,
     calibrations_by_node,
@@ -17,6 +16,7 @@ from engine.calibrate.methods.sensitivity import (
     sensitivities,
     similarity,
 )
+from engine.floats.compare import cosine
 from engine.ir import node_by_name
 from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, residual
 

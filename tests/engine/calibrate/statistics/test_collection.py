@@ -14,11 +14,11 @@ from onnx import helper
 
 from engine.calibrate import CalibrationOptions, HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.forward.float_model import FloatSession
 from engine.calibrate.methods.channels import channel_scales, tensors_per_channel
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors, constant_statistics
 from engine.calibrate.statistics.collection import collect as collect_here
 from engine.errors import CalibrationDataError, ModelError
+from engine.floats.float_model import FloatSession
 from tests.engine.calibrate.models import EVERYTHING, TENSORS, graph, identity, residual, samples
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.calibrate.statistics import collection, outputs
 from engine.calibrate.statistics.collection import StatisticsOptions, collect
 from engine.calibrate.statistics.outputs import FloatOutputs
+from engine.floats.float_model import FloatSession, Kernels
 from engine.frontend.onnx import load_onnx
 from tests.conftest import ROOT
 

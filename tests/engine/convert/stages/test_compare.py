@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.calibrate import ArrayData
-from engine.calibrate.forward.compare import compare
 from engine.convert.stages.compare import COMPARE, MEASURE
+from engine.floats.compare import compare
 from tests.engine.calibrate.models import DATA, calibrated_residual, residual
 from tests.engine.convert.work import configured, ran
 

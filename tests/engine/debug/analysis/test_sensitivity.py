@@ -10,13 +10,13 @@ import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug import get_sensitivity_of_nodes
 from engine.debug.analysis.data import read_samples
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.model import DebugModel, NodeType
 from engine.debug.analysis.sensitivity import sensitivities
 from engine.errors import CalibrationDataError, ConfigError, ModelError
+from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import load_model, save_model
 from tests.conftest import ROOT
 from tests.engine.debug.models import random_feed, zoo

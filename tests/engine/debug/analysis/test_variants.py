@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from engine.calibrate import FloatSession
-from engine.calibrate.forward.switched import SwitchedSample
 from engine.debug.analysis.variants import FLOAT, VariantRunner, dynamic_values, switch, watchers
 from engine.errors import InferenceError
+from engine.floats.switched import SwitchedSample
 from engine.ir import calibration_nodes, read_calibration
 from tests.engine.calibrate.models import DATA, calibrated_residual, residual
 

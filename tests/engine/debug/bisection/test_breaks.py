@@ -9,10 +9,10 @@ import onnx_ir as ir
 import pytest
 
 from engine.calibrate.data.sources import ArrayData
-from engine.calibrate.forward.compare import Distance
-from engine.calibrate.forward.health import HealthMeter
 from engine.debug.bisection import breaks
 from engine.debug.bisection.breaks import Break, broken_in_words, first_break, usual_break
+from engine.floats.compare import Distance
+from engine.floats.health import HealthMeter
 from tests.e2e.field_cases import converted
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.calibrate.forward.float_model import FloatSession, Kernels
 from engine.debug.analysis.variants import FLOAT, switch
 from engine.debug.bisection.integer_error import PARTS, NodeError, error_table, integer_errors
 from engine.debug.bisection.stages import StageName
+from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import load_model, shape_of
 from engine.quantize import quantize
 from tests.engine.debug.bisection.test_bisect import Conversion

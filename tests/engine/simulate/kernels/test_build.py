@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from numba import types
 
-from engine.calibrate.compiled import LOOPS
 from engine.native.loops import Argument, Loop
 from engine.native.prebuilt import FOLDER, object_name, supported
 from engine.native.registers import LEVEL, LEVELS
 from engine.native.sources import COMPILED, ENGINE
 from engine.simulate.kernels import build as module
-from engine.simulate.kernels.build import NAMES, PREFIX, build, caller, chosen, loop_caller
+from engine.simulate.kernels.build import LOOPS, NAMES, PREFIX, build, caller, chosen, loop_caller
 from engine.simulate.kernels.entries import RECORDS
 from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 

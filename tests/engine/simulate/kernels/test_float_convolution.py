@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.simulate.float_convolution import convolved, window_of
+from engine.floats.convolution import convolved, window_of
 from engine.simulate.kernels.float_convolution import ROWS, WIDTH
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.floats import FLOAT_LOWERINGS, SMALL_INPUT

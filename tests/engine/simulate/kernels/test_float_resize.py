@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.simulate.float_resize import plan_of, resized
+from engine.floats.resize import plan_of, resized
 from engine.simulate.kernels.float_resize import pick
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.floats import FLOAT_LOWERINGS

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.simulate.float_pool import pooled, windows_of
+from engine.floats.pool import pooled, windows_of
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.floats import FLOAT_LOWERINGS, lower_cast, lower_pad, lower_softmax

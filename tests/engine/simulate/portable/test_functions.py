@@ -9,11 +9,12 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from engine.floats.fused import fused
+from engine.floats.softmax.definition import exponential
 from engine.ir import to_bytes
 from engine.ops.core.portable import FUNCTION_DOMAIN
 from engine.simulate.portable.export import IR_VERSION
 from engine.simulate.portable.functions import FUNCTION_VERSION, own_functions
-from engine.simulate.softmax import exponential, fused
 
 OPSETS = {"": 18, FUNCTION_DOMAIN: FUNCTION_VERSION}
 

@@ -1,1 +1,0 @@
-"""Forwards of the float stages in ONNX Runtime."""

@@ -1,0 +1,1 @@
+"""Float networks: sessions of ONNX Runtime on samples, and the nodes that ptqlab computes itself."""
