@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 import typer
 
 from harness.execution.coordinator import Plan, executor_factory
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialResult
 from tests.harness import fakes

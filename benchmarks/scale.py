@@ -27,7 +27,7 @@ from harness.execution.coordinator import Plan, executor_factory
 from harness.gates.choice import choose
 from harness.report.page import render
 from harness.report.results import REPORT_FILE, sweep_folder
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import TrialResult, TrialSpec
 

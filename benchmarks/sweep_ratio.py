@@ -20,7 +20,8 @@ import typer
 from engine.simulate.fast import available_cpus
 from harness.execution.coordinator import Plan
 from harness.suites.suite import Suite, open_suite
-from harness.sweep import plan_trials, run_suite
+from harness.sweeps.planning import plan_trials
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialSpec
 

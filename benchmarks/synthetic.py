@@ -13,8 +13,8 @@ import numpy as np
 
 from engine.chips import DEFAULT_MARCH
 from engine.terms import CalibrationType
+from harness.files.strict_yaml import parse
 from harness.metrics import Score
-from harness.strict_yaml import parse
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.suites.suite import Suite
 from harness.trials.figures import Accuracy, Fidelity, Footprint, TrialNode

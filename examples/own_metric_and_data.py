@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness import Dataset, Split, open_metric
 from harness.datasets.base import ArraySplit, Colour, ImageFormat
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 
 
 def confidence(outputs: Sequence[NDArray[np.float32]], targets: NDArray[np.int64]) -> NDArray[np.float64]:

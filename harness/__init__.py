@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from harness.metrics import Metric, Score, open_metric
     from harness.report.results import Sweep
     from harness.suites.suite import Suite, open_suite
-    from harness.sweep import load_sweep, run_suite
+    from harness.sweeps.sweep import run_suite
+    from harness.sweeps.written import load_sweep
     from harness.trials.tasks import Bench
 
 __all__ = [
@@ -47,9 +48,9 @@ __getattr__ = lazily(
         "Suite": "harness.suites.suite",
         "Sweep": "harness.report.results",
         "open_suite": "harness.suites.suite",
-        "load_sweep": "harness.sweep",
+        "load_sweep": "harness.sweeps.written",
         "open_dataset": "harness.datasets",
         "open_metric": "harness.metrics",
-        "run_suite": "harness.sweep",
+        "run_suite": "harness.sweeps.sweep",
     },
 )

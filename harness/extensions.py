@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.extensions import CALIBRATION_METHODS, CORRECTIONS, OwnName
 from engine.registry import Registry
-from harness.user_code import digest_of_own, is_own
+from harness.files.user_code import digest_of_own, is_own
 
 METRICS: Registry[Any] = Registry(
     "metric", "ptqlab.metrics", "harness.metrics.base:Metric", "harness.metrics:METRICS", functions=True

@@ -18,7 +18,7 @@ from engine.errors import PtqlabError
 
 if TYPE_CHECKING:
     from harness.gates.verdicts import TrialVerdict
-    from harness.gating import SuiteGate
+    from harness.sweeps.gating import SuiteGate
     from harness.trials.trial import TrialSpec
 
 GATE: pytest.StashKey[SuiteGate] = pytest.StashKey()
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
             if config.getoption(option):
                 raise pytest.UsageError(f"{option} needs --ptqlab-suite")
         return
-    from harness.gating import GateOptions, SuiteGate
+    from harness.sweeps.gating import GateOptions, SuiteGate
 
     if config.getoption("--ptqlab-accept-loss") and not config.getoption("--ptqlab-update-baseline"):
         raise pytest.UsageError("--ptqlab-accept-loss needs --ptqlab-update-baseline")

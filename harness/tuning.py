@@ -21,13 +21,13 @@ from engine.frontend import parse
 from engine.simulate import Session
 from engine.tune import MixedPrecisionSearch
 from harness.backends.foreign import run_float_file
+from harness.backends.outputs import images_first
 from harness.backends.stages.images import calibration_samples, chosen_samples
 from harness.backends.stages.simulate import integer_feed
 from harness.backends.values import CalibrationUse
 from harness.datasets import Split, Targets
 from harness.execution.planning import resolve
 from harness.metrics import Metric
-from harness.outputs import images_first
 from harness.suites.settings import Engine, Int16Kind, Settings
 from harness.suites.suite import ExplicitTrial, Point, Suite
 from harness.trials.configuration import configuration

@@ -67,8 +67,8 @@ from harness.backends.stages.rank import RANK
 from harness.backends.stages.score import SCORE
 from harness.backends.stages.statistics import COLLECT
 from harness.backends.values import CalibrationUse, Scored
-from harness.cache import Codec, content_key, load_arrays, load_json, locked, save_arrays, save_json
-from harness.strict_yaml import StrictModel
+from harness.files.cache import Codec, content_key, load_arrays, load_json, locked, save_arrays, save_json
+from harness.files.strict_yaml import StrictModel
 from harness.suites.settings import Engine, Int16Kind, Int16Policy, Settings
 from harness.trials.configuration import configuration
 from harness.trials.figures import Accuracy, BrokenOutputs, Fidelity, Footprint, TrialNode

@@ -24,11 +24,11 @@ from engine.errors import ConfigError, MissingError, ModelError
 from engine.fingerprint import ABSENT
 from engine.terms import CalibrationType
 from harness.datasets import Samples, one_by_one
-from harness.float_session import float_session
 from harness.suites.settings import Int16Kind, Settings
 from harness.trials.configuration import content
 from harness.trials.trial import TrialSpec
 from harness.zoo.cards import ModelCard
+from harness.zoo.float_session import float_session
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 
 from engine.errors import MissingError, ModelError
-from harness import paths
 from harness.bench.structures import STRUCTURES, build
+from harness.files import paths
 from harness.zoo.cards import ModelCard, list_cards, load_card
 
 SUITE = "zoo"

@@ -11,8 +11,8 @@ from typing import Any
 from engine.config import load_yaml
 from engine.errors import ConfigError, OutputError
 from engine.visible import visible
-from harness.cache import content_key
 from harness.datasets.label_files import PICTURE_SUFFIXES, instead_of_images, pictures
+from harness.files.cache import content_key
 
 SPLITS = ("val", "test", "train")
 """Where images are taken from, the first that is there: not those that the network was trained on, if possible."""

@@ -15,11 +15,11 @@ from engine.errors import ModelError, OutputError
 from engine.ir import write_atomically
 from engine.toolchain.command import CUT_OFF
 from engine.visible import visible
-from harness.cache import content_key
 from harness.checkpoints import in_user_python
 from harness.checkpoints.formats import TorchFormat, last_line, said_of, torch_format
 from harness.checkpoints.user_python import OPTION, python_with
 from harness.extras import how_to_install
+from harness.files.cache import content_key
 from harness.onboarding.exporters import read_exported
 from harness.onboarding.proposal import card_name
 

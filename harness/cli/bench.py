@@ -116,7 +116,7 @@ def _cards(names: Sequence[str]) -> list[ModelCard]:
     """The named cards; without names those whose model file is there, said where one is not."""
     from engine.errors import MissingError, ModelError
     from harness.bench.suite import suite_names
-    from harness.strict_yaml import unknown
+    from harness.files.strict_yaml import unknown
     from harness.zoo.cards import list_cards, load_card, model_cards
 
     if names:

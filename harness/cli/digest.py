@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.console import say
-from harness import workdir as workdirs
 from harness.cli.options import Workdir
+from harness.files import workdir as workdirs
 
 if TYPE_CHECKING:
-    from harness.card_updates import Update
+    from harness.cards.updates import Update
 
 
 def digest(
@@ -35,7 +35,7 @@ def digest(
     parts, and the float scores of the models that use it. A new card may lack all of these keys.
     """
     from engine.errors import PtqlabError
-    from harness.card_updates import cards_of, of_data_set, of_follower, of_model
+    from harness.cards.updates import cards_of, of_data_set, of_follower, of_model
 
     cards = cards_of(what, workdir)
     differing = 0
@@ -64,7 +64,7 @@ def digest(
 
 def _show(update: Update, *, write: bool) -> bool:
     """Show what differs, and write it; whether something differs."""
-    from harness.card_files import rewrite
+    from harness.cards.rewriting import rewrite
 
     if not update.changed:
         say(f"{update.path}: holds this already")

@@ -18,8 +18,8 @@ def show_forecast(specs: Sequence[TrialSpec], plan: Plan) -> None:
     from itertools import groupby
 
     from engine.cli.progress import in_words
-    from harness.estimates import Estimates
     from harness.execution.coordinator import is_reusable
+    from harness.sweeps.estimates import Estimates
 
     store = plan.bench.store
     missing = []
@@ -50,7 +50,7 @@ def show_unfinished(workdir: Path) -> None:
     """Unfinished sweeps, with the command that continues each."""
     from shlex import join
 
-    from harness.resuming import unfinished
+    from harness.sweeps.resuming import unfinished
 
     found = unfinished(workdir)
     for each in found:

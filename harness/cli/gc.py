@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import say
-from harness import workdir as workdirs
 from harness.cli.options import Workdir
+from harness.files import workdir as workdirs
 
 
 def gc(
@@ -21,9 +21,9 @@ def gc(
 
     Print how much space that frees.
     """
-    from harness.cleaning import removable, remove
     from harness.cli.output import open_console
     from harness.report.tables import sizes_table
+    from harness.sweeps.cleaning import removable, remove
 
     found = removable(workdir, older_than, trials=trials)
     kinds: dict[str, tuple[int, int]] = {}

@@ -77,11 +77,11 @@ def check_suite(suite: str, *, quick: bool = False, executor: str = "processes")
         ConfigError: something does; each is printed.
     """
     from engine.simulate.fast import available_cpus
-    from harness.checking import doubts, mistakes, refusals
     from harness.execution.coordinator import executor_factory
-    from harness.paths import find_beside
+    from harness.files.paths import find_beside
     from harness.suites.suite import open_suite, suite_path
-    from harness.sweep import expansion_of
+    from harness.sweeps.checking import doubts, mistakes, refusals
+    from harness.sweeps.planning import expansion_of
 
     find_beside(suite)
     definition = open_suite(suite)
@@ -121,7 +121,7 @@ def _show_hints(models: Sequence[str]) -> None:
 
 
 def _models() -> Listing:
-    from harness.sweep import tags_of
+    from harness.sweeps.planning import tags_of
     from harness.zoo.cards import list_cards
 
     rows = [
@@ -133,7 +133,7 @@ def _models() -> Listing:
 
 def _suites() -> Listing:
     from harness.suites.suite import bundled_suites, open_suite
-    from harness.sweep import expansion_of
+    from harness.sweeps.planning import expansion_of
 
     rows = []
     for name in bundled_suites():

@@ -30,7 +30,8 @@ from harness.cli.results import compare, show
 from harness.cli.rewrite import rewrite
 from harness.cli.serve import serve
 from harness.cli.ship import ship
-from harness.cli.sweeps import nightly, run, sync
+from harness.cli.sweeps import nightly, run
+from harness.cli.sync import sync
 from harness.cli.tune import tune
 from harness.cli.why import why
 

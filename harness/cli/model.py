@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import say
-from harness import workdir as workdirs
 from harness.cli.options import Workdir
+from harness.files import workdir as workdirs
 
 
 def model(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness import workdir as workdirs
+from harness.files import workdir as workdirs
 
 Workdir = Annotated[
     Path, typer.Option("--workdir", envvar=workdirs.VARIABLE, help="Folder of results, cache and records.")

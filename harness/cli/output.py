@@ -12,9 +12,9 @@ from engine.cli.console import say
 
 if TYPE_CHECKING:
     from engine.cli.terminal import Terminal
-    from harness.checking import Problem
     from harness.report.results import Sweep, SweepSummary
     from harness.suites.expansion import Expansion
+    from harness.sweeps.checking import Problem
     from harness.trials.trial import TrialResult
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from engine.cli.terminal import Terminal
-    from harness.estimates import Estimates
     from harness.execution.coordinator import AtWork
+    from harness.sweeps.estimates import Estimates
     from harness.trials.tasks import Preparation, Prepared
     from harness.trials.trial import Failure, TrialResult, TrialSpec
 
@@ -54,7 +54,7 @@ class ProgressBar:
     def __init__(
         self, progress: Progress, console: Terminal, estimates: Estimates | None = None, workers: int = 1
     ) -> None:
-        from harness.estimates import Estimates
+        from harness.sweeps.estimates import Estimates
 
         self._estimates, self._workers = estimates or Estimates(), workers
         self._waiting: dict[str, TrialSpec] = {}
@@ -89,7 +89,7 @@ class ProgressBar:
     def at_work(self, trials: Sequence[AtWork]) -> None:
         """A search for nodes that is running, and about how long it takes; elsewhere a line now and then."""
         from engine.cli.progress import BETWEEN_LINES, in_words
-        from harness.estimates import SEARCH
+        from harness.sweeps.estimates import SEARCH
 
         for each in trials:
             spec = each.spec
@@ -104,7 +104,7 @@ class ProgressBar:
     def finished(self, result: TrialResult, *, reused: bool) -> None:
         """One more trial is finished."""
         from engine.cli.progress import in_words
-        from harness.estimates import SEARCH
+        from harness.sweeps.estimates import SEARCH
 
         self.kept += 1
         self._waiting.pop(result.spec.key, None)

@@ -12,9 +12,9 @@ import typer
 
 from engine.cli.console import say
 from engine.errors import ConfigError, PtqlabError
-from harness import workdir as workdirs
 from harness.cli.options import Json, Workdir
 from harness.cli.output import open_console, print_json, show_sweep, show_trial
+from harness.files import workdir as workdirs
 
 if TYPE_CHECKING:
     from harness.gates.differences import Cause
@@ -30,7 +30,7 @@ def show(
     """Show the last sweep of a suite, or one trial with its nodes."""
     from harness.report.results import SWEEP_FILE, sweep_folder
     from harness.suites.suite import bundled_suites
-    from harness.sweep import load_sweep
+    from harness.sweeps.written import load_sweep
 
     if (sweep_folder(workdir, what) / SWEEP_FILE).is_file() or what in bundled_suites():
         sweep = load_sweep(workdir, what)
@@ -80,7 +80,7 @@ def compare(
 def sweep_content(sweep: Sweep) -> dict[str, Any]:
     """Verdict and trials of a sweep as JSON holds them, the rows those of ``trials.csv``."""
     from harness.report.results import trial_rows
-    from harness.sweep import best_settings
+    from harness.sweeps.judging import best_settings
 
     return {
         "suite": sweep.summary.suite.name,
@@ -122,9 +122,9 @@ def find_trial(workdir: Path, name: str) -> TrialResult:
     Raises:
         ConfigError: there is none.
     """
+    from harness.files.strict_yaml import unknown
     from harness.report.results import SWEEP_FILE, sweep_folder
-    from harness.strict_yaml import unknown
-    from harness.sweep import load_sweep
+    from harness.sweeps.written import load_sweep
     from harness.trials.trial import TrialStore
 
     found = TrialStore(workdir / "trials").read(name) if Path(name).name == name else None
@@ -156,8 +156,8 @@ def find_card(result: TrialResult, workdir: Path) -> None:
     Raises:
         ConfigError: it is in none of these places any more, or has changed.
     """
-    from harness.cache import load_json
-    from harness.card_folders import CardFolders
+    from harness.cards.folders import CardFolders
+    from harness.files.cache import load_json
     from harness.report.results import SWEEP_FILE, SweepSummary
     from harness.trials.files import CARD_FILE
     from harness.trials.trial import TrialStore, card_key

@@ -99,7 +99,7 @@ def _names(apply: Sequence[str] | None, output: Path | None) -> tuple[str, ...] 
 
 def _network(name: str) -> tuple[Path, Any]:
     """The file, and the card where ``name`` is that of one."""
-    from harness.strict_yaml import unknown
+    from harness.files.strict_yaml import unknown
     from harness.zoo.cards import load_draft_card, model_cards
 
     path = Path(name)

@@ -9,8 +9,8 @@ import typer
 
 from engine.cli.console import say
 from engine.errors import ConfigError
-from harness import workdir as workdirs
 from harness.cli.options import Workdir
+from harness.files import workdir as workdirs
 
 ADDRESS = "127.0.0.1"
 """The loopback address only, because the server has no authentication."""

@@ -12,8 +12,8 @@ from engine.chips import HB_COMPILE_MARCHES, March
 from engine.cli.console import say
 from engine.cli.toolchain import ConversionLimit, MountOption, activities
 from engine.errors import ConfigError
-from harness import workdir as workdirs
 from harness.cli.options import Workdir
+from harness.files import workdir as workdirs
 
 if TYPE_CHECKING:
     from engine.ship import Shipment, ShipRecord
@@ -175,8 +175,8 @@ def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:
     Raises:
         ConfigError: there is none, or there are several and no march says which.
     """
-    from harness.strict_yaml import unknown
-    from harness.sweep import load_sweep
+    from harness.files.strict_yaml import unknown
+    from harness.sweeps.written import load_sweep
     from harness.trials.trial import TrialStore
 
     suite, _, model = text.rpartition("/")
@@ -211,7 +211,7 @@ def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:
 def _origin_of(result: TrialResult, workdir: Path) -> ModelOrigin | None:
     """What the trial's card and files were, as the last sweep that has it keeps it; None where none does."""
     from harness.report.results import sweep_folder
-    from harness.sweep import load_sweep
+    from harness.sweeps.written import load_sweep
 
     for folder in sorted(sweep_folder(workdir, "x").parent.glob("[!.]*")):
         try:

@@ -1,13 +1,10 @@
-"""``ptqlab run``, ``nightly`` and ``sync``: sweeps and their record."""
+"""``ptqlab run`` and ``nightly``: sweeps."""
 
 from __future__ import annotations
 
-import resource
 import sys
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,7 +12,6 @@ from engine.cli.console import say
 from engine.cli.lab.options import InputShapes
 from engine.cli.named import FixedInputs
 from engine.errors import ConfigError
-from harness import workdir as workdirs
 from harness.cli.checkpoints import Decoded, OwnData, UserPythonOption, is_own_network
 from harness.cli.forecast import show_forecast, show_unfinished
 from harness.cli.init import (
@@ -29,34 +25,13 @@ from harness.cli.init import (
     suite_of_network,
 )
 from harness.cli.options import ExplainBudget, Store, TrackerName, Workdir
-from harness.cli.output import show_drift, show_lines, show_problems, show_skipped, show_sweep
-from harness.cli.progress import progress_bar
-
-if TYPE_CHECKING:
-    from harness.execution.coordinator import Plan
-    from harness.gates.judgement import References
-    from harness.report.results import Sweep
-    from harness.suites.suite import Suite
-    from harness.trials.trial import TrialSpec
+from harness.cli.output import show_drift, show_lines, show_skipped, show_sweep
+from harness.cli.sweeping import Retry, Wanted, checked_trials, refuse_little_memory, swept
+from harness.files import workdir as workdirs
 
 EXIT_FAILED_TRIALS = 1
-EXIT_INTERRUPTED = 130
-
-_ADDRESS_SPACE_MB = 1000
-"""Megabytes of address space without which libraries that a sweep imports crash, or leave out what does not load.
-
-Measured with ``python -m tests.faults.machines "little memory" --commands run,nightly`` on the smallest network: 1,000
-are enough, with 600 and 800 Python itself was aborted or Pillow had no WebP.
-"""
 
 FailFast = Annotated[bool, typer.Option("--fail-fast", help="Start no further trials once one has failed.")]
-
-
-class Retry(StrEnum):
-    """Which trials that have a result run again."""
-
-    NONE = "none"
-    FAILED = "failed"
 
 
 def run(
@@ -126,69 +101,67 @@ def run(
     if resume:
         show_unfinished(workdir)
         return
-    _refuse_little_memory()
+    refuse_little_memory()
     if suite is None:
         raise ConfigError("name a suite; ptqlab ls suites lists all suites, --resume the unfinished sweeps")
     wishes = Wishes(
         labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()), data, python, decoded
     )
+    wanted = Wanted(
+        workdir,
+        executor,
+        workers,
+        store,
+        fresh,
+        retry,
+        fail_fast,
+        tracker,
+        tracking_uri,
+        explain_budget,
+        time_limit=time_limit,
+        limit=limit,
+        record=record,
+    )
     if is_own_network(suite):
-        suite = str(suite_of_network(Path(suite), images, wishes, workdir))
-    elif images is not None or not wishes.is_empty:
+        _run_network(Path(suite), images, wishes, wanted, baseline, dry_run=dry_run)
+        return
+    if images is not None or not wishes.is_empty:
         raise ConfigError(
             f"{suite}: --images, --data, --labels, --label-column, --task, --size, --dictionary, --fix, --input-shape, "
             "--python and --decoded belong to a network"
         )
-    from engine.simulate.fast import available_cpus
-    from harness.announcing import tell_ci
-    from harness.checking import refuse_mistakes
-    from harness.exchange import checked_url
-    from harness.execution.coordinator import Plan, executor_factory
-    from harness.execution.planning import resolve
-    from harness.gates.judgement import References
-    from harness.paths import find_beside
-    from harness.refusals import refusal_kept
-    from harness.suites.suite import open_suite
-    from harness.sweep import expansion_of, find_baseline, resolve_baseline, within
-    from harness.trials.tasks import Bench
+    _run_suite(suite, wanted, baseline, dry_run=dry_run)
 
-    find_beside(suite)
-    definition = tracked(open_suite(suite), tracker)
-    expansion = expansion_of(definition)
+
+def _run_network(
+    network: Path, images: Path | None, wishes: Wishes, wanted: Wanted, baseline: str | None, *, dry_run: bool
+) -> None:
+    """Write the cards and the suite of a network of the user's own, once, and sweep that suite."""
+    suite = suite_of_network(network, images, wishes, wanted.workdir)
+    _run_suite(str(suite), wanted, baseline, dry_run=dry_run)
+
+
+def _run_suite(name: str, wanted: Wanted, baseline: str | None, *, dry_run: bool) -> None:
+    """Sweep the suite ``name`` against its baseline, and show what came out; a failed trial is an exit code."""
+    from harness.gates.judgement import References
+    from harness.sweeps.announcing import tell_ci
+    from harness.sweeps.baselines import find_baseline, resolve_baseline
+    from harness.sweeps.planning import expansion_of, within
+
+    suite = wanted.suite(name)
+    expansion = expansion_of(suite)
     show_skipped(expansion)
-    with refusal_kept(definition.name, workdir):
-        show_problems(refuse_mistakes(definition, expansion.points))
-        specs = resolve(definition, expansion.points)
-    workers = workers or available_cpus()
-    plan = Plan(
-        bench=Bench(workdir.resolve(), threads=max(1, available_cpus() // workers), store_url=checked_url(store)),
-        executor=executor_factory(executor),
-        workers=workers,
-        fresh=fresh,
-        retry_failed=retry is Retry.FAILED,
-        time_limit=time_limit,
-        fail_fast=fail_fast,
-        most_trials=limit,
-    )
+    specs = checked_trials(suite, wanted.workdir, expansion)
+    plan = wanted.plan(share_threads=True)
     if dry_run:
-        show_forecast(specs, within(definition.budget, plan))
+        show_forecast(specs, within(suite.budget, plan))
         return
-    accepted = find_baseline(suite)
+    accepted = find_baseline(name)
     if baseline is not None:
-        accepted = resolve_baseline(baseline, definition, workdir, tracking_uri)
-    references = References(baseline=accepted)
-    sweep = _run(
-        definition,
-        plan,
-        references=references,
-        specs=specs,
-        record=record,
-        tracking_uri=tracking_uri,
-        explain=explain_budget,
-        asked=suite,
-    )
-    show_sweep(sweep, workdir)
-    show_lines(tell_ci(sweep, workdir))
+        accepted = resolve_baseline(baseline, suite, wanted.workdir, wanted.tracking_uri)
+    sweep = swept(suite, plan, specs, References(baseline=accepted), wanted, asked=name)
+    show_sweep(sweep, wanted.workdir)
+    show_lines(tell_ci(sweep, wanted.workdir))
     if sweep.failed:
         sys.exit(EXIT_FAILED_TRIALS)
 
@@ -232,48 +205,18 @@ def nightly(
     Exit code: 0 all pass, 10 IMPROVEMENT, 11 MISSING, 12 REGRESSION, 13 ERROR, 14 the record could not be written,
     15 a baseline exists but cannot be read.
     """
-    from engine.simulate.fast import available_cpus
-    from harness.announcing import check_webhook, message, tell_ci, tell_webhook
-    from harness.checking import refuse_mistakes
-    from harness.exchange import checked_url
-    from harness.execution.coordinator import Plan, executor_factory
-    from harness.execution.planning import resolve
-    from harness.nightly import exit_code, night_references, promote_if_good
-    from harness.paths import find_beside
-    from harness.refusals import refusal_kept
-    from harness.suites.suite import open_suite
-    from harness.sweep import expansion_of
-    from harness.trials.tasks import Bench
+    from harness.sweeps.announcing import check_webhook, message, tell_ci, tell_webhook
+    from harness.sweeps.nightly import exit_code, night_references, promote_if_good
 
-    _refuse_little_memory()
+    refuse_little_memory()
     webhook = check_webhook(webhook)
-    find_beside(suite)
-    definition = tracked(open_suite(suite), tracker)
-    with refusal_kept(definition.name, workdir):
-        points = expansion_of(definition).points
-        show_problems(refuse_mistakes(definition, points))
-        specs = resolve(definition, points)
+    wanted = Wanted(workdir, executor, workers, store, fresh, retry, fail_fast, tracker, tracking_uri, explain_budget)
+    definition = wanted.suite(suite)
+    specs = checked_trials(definition, workdir)
     workdirs.refuse_unwritable(workdir)
-    plan = Plan(
-        bench=Bench(workdir.resolve(), store_url=checked_url(store)),
-        executor=executor_factory(executor),
-        workers=workers or available_cpus(),
-        fresh=fresh,
-        retry_failed=retry is Retry.FAILED,
-        fail_fast=fail_fast,
-    )
+    plan = wanted.plan(share_threads=False)
     references = night_references(suite, definition, workdir, tracking_uri)
-    sweep = _run(
-        definition,
-        plan,
-        references=references,
-        specs=specs,
-        record=True,
-        tracking_uri=tracking_uri,
-        night=recheck_nights,
-        explain=explain_budget,
-        asked=suite,
-    )
+    sweep = swept(definition, plan, specs, references, wanted, asked=suite, night=recheck_nights)
     show_sweep(sweep, workdir)
     show_drift(sweep, workdir)
     if promote_if_good(sweep, workdir, accept=accept, anchor=anchor):
@@ -286,94 +229,3 @@ def nightly(
     if webhook is not None and (problem := tell_webhook(webhook, message(sweep, workdir, code))):
         say(f"WARNING: the webhook could not be called: {problem}", err=True)
     sys.exit(code)
-
-
-def tracked(suite: Suite, tracker: str | None) -> Suite:
-    """``suite`` with the tracker that ``--tracker`` names, if it does.
-
-    Raises:
-        ConfigError: there is no such tracker, or a package lacks that it needs.
-    """
-    from harness.tracking.trackers import chosen_tracker
-
-    return suite if tracker is None else suite.model_copy(update={"tracker": chosen_tracker(tracker)})
-
-
-def _refuse_little_memory() -> None:
-    """Refuse to sweep in less address space than Python and its libraries need.
-
-    Raises:
-        ConfigError: The process is limited to less.
-    """
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < _ADDRESS_SPACE_MB * 2**20:
-        allowed = f"{limit // 2**20:,} MB of address space"
-        raise ConfigError(
-            f"this process may use {allowed}; a sweep needs {_ADDRESS_SPACE_MB:,}: raise the limit (ulimit -v)"
-        )
-
-
-def _run(
-    suite: Suite,
-    plan: Plan,
-    *,
-    references: References,
-    specs: Sequence[TrialSpec],
-    record: bool,
-    tracking_uri: str | None,
-    night: int | None = None,
-    explain: float = 0.0,
-    asked: str = "",
-) -> Sweep:
-    """Run ``suite`` under a progress bar; ends the program where the user interrupts it."""
-    from harness.estimates import Estimates
-    from harness.sweep import run_suite
-
-    known = Estimates.of_store(plan.bench.store)
-    with progress_bar(known, plan.workers) as progress:
-        try:
-            return run_suite(
-                suite,
-                plan,
-                references=references,
-                specs=specs,
-                record=record,
-                tracking_uri=tracking_uri,
-                observers=[progress],
-                night=night is not None,
-                recheck_nights=night or 0,
-                explain_seconds=explain,
-                asked=asked,
-                tell=progress.tell,
-            )
-        except KeyboardInterrupt:
-            say(f"interrupted; {progress.kept} finished trials are kept. The same command continues.")
-            sys.exit(EXIT_INTERRUPTED)
-
-
-def sync(
-    workdir: Workdir = workdirs.DEFAULT,
-    tracking_uri: Annotated[
-        str | None, typer.Option(help="Store of the tracker; default: the one that each sweep was started with.")
-    ] = None,
-) -> None:
-    """Write the records of sweeps that ran while MLflow (or another tracker) could not be reached, and close those of
-    killed sweeps.
-
-    Records that are there already are not written again.
-    """
-    from harness.tracking.sync import pending, replay
-    from harness.tracking.trackers import tracker_class
-    from harness.tracking.unfinished import close_unfinished, forget
-
-    folders = pending(workdir)
-    for folder in folders:
-        record = replay(folder, workdir, tracking_uri)
-        forget(record.sweep, workdir)
-        say(f"{record.suite.name}, sweep {record.sweep}: {len(record.trials)} trials written")
-    closed = close_unfinished(workdir)
-    for killed in closed:
-        title = tracker_class(killed.tracker).title
-        say(f"{killed.suite}, sweep {killed.sweep}: was killed; its run is now closed in {title}")
-    if not folders and not closed:
-        say("nothing to sync")

@@ -13,8 +13,8 @@ from engine.chips import DEFAULT_MARCH, March
 from engine.cli.console import say
 from engine.cli.lab.tune import TOP1
 from engine.errors import ConfigError
-from harness import workdir as workdirs
 from harness.cli.options import Workdir
+from harness.files import workdir as workdirs
 
 if TYPE_CHECKING:
     from engine.cli.lab.tune import LabelledSamples, ReportedMetric
@@ -175,7 +175,7 @@ def _of_file(
 def _of_card(
     card: ModelCard, march: March, settings: Mapping[str, Any], samples: int | None, *, by_task: bool
 ) -> tuple[MixedPrecisionSearch, ReportedMetric]:
-    from harness.strict_yaml import parse
+    from harness.files.strict_yaml import parse
     from harness.suites.settings import Settings
     from harness.tuning import search_of_card
 
@@ -186,8 +186,8 @@ def _of_card(
 
 def _card(name: str, workdir: Path) -> ModelCard:
     """The card ``name``, a name or a file."""
-    from harness.card_updates import cards_of
-    from harness.strict_yaml import unknown
+    from harness.cards.updates import cards_of
+    from harness.files.strict_yaml import unknown
     from harness.zoo.cards import load_card, model_cards
 
     found = cards_of(name, workdir).models

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import say
-from harness import workdir as workdirs
 from harness.cli.options import ExplainBudget, Workdir
+from harness.files import workdir as workdirs
 
 
 def why(
@@ -29,13 +29,15 @@ def why(
     """
     from dataclasses import replace
 
-    from harness.bisecting import bisected
     from harness.gates.baseline import load_baseline
     from harness.gates.explanation import in_words
-    from harness.refusals import refused
     from harness.report.results import SWEEP_FILE, sweep_folder
     from harness.suites.suite import open_suite
-    from harness.sweep import explained, load_sweep, resolve_baseline, write_sweep
+    from harness.sweeps.baselines import resolve_baseline
+    from harness.sweeps.bisecting import bisected
+    from harness.sweeps.judging import explained
+    from harness.sweeps.refusals import refused
+    from harness.sweeps.written import load_sweep, write_sweep
     from harness.trials.trial import TrialStore
 
     if suite.endswith((".yaml", ".yml")):

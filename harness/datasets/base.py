@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from engine.errors import CalibrationDataError
-from harness.strict_yaml import StrictModel, unknown
-from harness.user_code import running_own
+from harness.files.strict_yaml import StrictModel, unknown
+from harness.files.user_code import running_own
 
 _SHORT, _LONGEST_TEXT = 12, 100
 """Hexadecimal digits of a short digest, and the longest option that is kept as text."""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, Images, sha256_of
 from harness.datasets.stratified import stratified_splits
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 
 
 class DigitsOptions(StrictModel):

@@ -15,11 +15,11 @@ from pydantic import Field, field_validator
 
 from engine.errors import CalibrationDataError
 from engine.untrusted import read_npy
-from harness import paths
 from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
 from harness.datasets.labelled_folder import LabelledFile, classes_of, fingerprint, read_labels
 from harness.datasets.transformers import Scale, apply, parse_chain, read_image, to_uint8
-from harness.strict_yaml import StrictModel
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel
 from harness.terms import ReadMode
 
 _IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp"})

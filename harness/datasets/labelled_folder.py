@@ -14,9 +14,9 @@ from pydantic import Field
 
 from engine.errors import CalibrationDataError
 from engine.untrusted import opened_image
-from harness import paths
 from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
-from harness.strict_yaml import StrictModel
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel
 
 
 class LabelledFolderOptions(StrictModel):

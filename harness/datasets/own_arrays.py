@@ -9,14 +9,14 @@ from types import MappingProxyType
 from pydantic import Field, field_validator
 
 from engine.errors import CalibrationDataError
-from harness import paths
 from harness.datasets.annotations import Annotated, LabelFormat, read_annotations
 from harness.datasets.base import NO_LABEL, ArrayFormat, SceneTarget, Targets
 from harness.datasets.input_folders import FileParts, InputSplit, files_of_parts
 from harness.datasets.label_files import ARRAY_SUFFIX
 from harness.datasets.mask_annotations import read_mask
 from harness.datasets.own_images import drawn_order, listed_fingerprint, scene_on, targets_of
-from harness.strict_yaml import StrictModel
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel
 from harness.terms import Fit
 
 NO_IMAGE = (0, 0)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from engine.errors import CalibrationDataError
-from harness import paths
 from harness.datasets.annotations import Annotated, LabelFormat, read_annotations
 from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
 from harness.datasets.files import as_rgb
 from harness.datasets.fitting import GRAY, fit_steps, placement
 from harness.datasets.mask_annotations import IGNORED, read_mask
 from harness.datasets.transformers import BGR2GRAY, RGB2GRAY, Scale, apply, read_image, to_uint8
-from harness.strict_yaml import StrictModel
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel
 from harness.terms import Fit, ReadMode
 
 

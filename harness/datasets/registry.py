@@ -13,7 +13,6 @@ from typing import Any, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from engine.errors import CalibrationDataError, ConfigError
-from harness import paths
 from harness.datasets.base import IMAGE, Colour, Dataset, ImageFormat, PartFormat
 from harness.datasets.coco import Coco
 from harness.datasets.digits import Digits
@@ -28,8 +27,9 @@ from harness.datasets.text_lines import TextLines
 from harness.datasets.text_pages import TextPages
 from harness.datasets.torchvision_data import TorchvisionData
 from harness.extensions import DATASETS
-from harness.strict_yaml import StrictModel, load_draft, load_typed, parse, read_mapping, unknown
-from harness.user_code import digest_of_own, is_own, load_own, running_own
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel, load_draft, load_typed, parse, read_mapping, unknown
+from harness.files.user_code import digest_of_own, is_own, load_own, running_own
 
 ADAPTERS: Mapping[str, type[Dataset]] = MappingProxyType(
     {

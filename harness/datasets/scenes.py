@@ -30,7 +30,7 @@ from harness.datasets.base import (
     stacked,
 )
 from harness.datasets.mnist import Mnist, MnistOptions, load_mnist
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 
 Canvas = NDArray[np.float64]
 """float64, shape (height, width, 3), 0..255."""

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pydantic import Field
 
 from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets, sha256_of, stacked
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 """Characters of the words."""

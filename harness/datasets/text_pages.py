@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from harness.datasets.base import Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
 from harness.datasets.text_lines import draw_probe, draw_word, paper
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 
 _GAP = 8
 """Pixels between two words at least, so that regions of text do not touch."""

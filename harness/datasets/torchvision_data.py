@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import Field
 
 from engine.errors import CalibrationDataError, ConfigError, MissingError
-from harness import paths
 from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, sha256_of
 from harness.datasets.torchvision_import import import_torchvision
 from harness.extras import how_to_install
-from harness.strict_yaml import StrictModel
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel
 
 
 class TorchvisionOptions(StrictModel):

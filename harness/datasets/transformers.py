@@ -22,7 +22,7 @@ from engine.errors import CalibrationDataError, MissingError
 from engine.frontend.colour import convert_colour
 from engine.terms import InputType
 from harness.extras import how_to_install
-from harness.strict_yaml import StrictModel, parse, unknown
+from harness.files.strict_yaml import StrictModel, parse, unknown
 from harness.terms import ReadMode
 
 Image = NDArray[np.float32]

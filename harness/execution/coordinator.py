@@ -27,10 +27,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.errors import ConfigError, MissingError, hint
-from harness.cache import content_key
 from harness.execution.isolation import children, run_task
 from harness.execution.luggage import Luggage, pack_luggage
 from harness.execution.task import Reply, Task
+from harness.files.cache import content_key
 from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from engine.errors import MissingError, PtqlabError
 from engine.fingerprint import fingerprint_of
-from harness import paths
+from harness.files import paths
+from harness.files.workdir import scratch_workdir
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialSpec, card_key
-from harness.workdir import scratch_workdir
 from harness.zoo.cards import load_card
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from typing import Any
 
 from engine.ir import write_atomically
 from engine.registry import PLUGINS, plugin_modules
-from harness import paths
-from harness.cache import Cache, content_key
-from harness.card_folders import CardFolders
+from harness.cards.folders import CardFolders
 from harness.datasets.registry import data_set_cards, load_dataset_card
-from harness.strict_yaml import StrictModel
-from harness.user_code import folders_of_cards, is_own
+from harness.files import paths
+from harness.files.cache import Cache, content_key
+from harness.files.strict_yaml import StrictModel
+from harness.files.user_code import folders_of_cards, is_own
 from harness.zoo.cards import load_card, model_cards
 
 NETWORKS = "networks"

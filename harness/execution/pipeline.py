@@ -30,7 +30,7 @@ from harness.backends.items import (
 from harness.backends.pipeline import fingerprints, results_for
 from harness.backends.values import Scored
 from harness.bench.peak_memory import current_peak, reset_peak
-from harness.card_folders import CardFolders
+from harness.cards.folders import CardFolders
 from harness.datasets import Dataset, Images, picture_of
 from harness.datasets.base import sha256_of
 from harness.execution.elsewhere import refuse_other_inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.execution.luggage import Luggage
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 from harness.trials.tasks import Preparation, Prepared
 from harness.trials.trial import Failure, Symptom, TrialResult, TrialSpec
 

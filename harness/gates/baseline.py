@@ -16,11 +16,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from engine.errors import ConfigError
 from engine.ir import write_atomically
-from harness import paths
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel
 from harness.gates.made import Made, Resampled, made_of
 from harness.metrics.resampling import RESAMPLES
 from harness.shipping.record import SHIP, load_shipped
-from harness.strict_yaml import StrictModel
 from harness.suites.suite import Gates, Suite, Tolerances
 from harness.trials.origins import Environment, ModelOrigin, SweepOrigin
 from harness.trials.trial import PART, TrialResult, TrialSpec, TrialStore

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.chips import March
+from harness.files.strict_yaml import StrictModel
 from harness.gates.judge import floors
 from harness.gates.paired import MetricEvidence, error_of_lead, least_by_chance, p_ahead, p_apart
 from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.metrics.resampling import SPLITS
-from harness.strict_yaml import StrictModel
 from harness.suites.suite import Gates
 from harness.trials.trial import TrialResult, TrialStore
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
+from harness.files.strict_yaml import StrictModel
 from harness.gates.made import KeptNode, Made
-from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import Artefact
 from harness.trials.origins import Environment, ModelOrigin
 

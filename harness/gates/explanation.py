@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import PtqlabError
+from harness.files.strict_yaml import StrictModel
 from harness.gates.baseline import Baseline
 from harness.gates.differences import (
     Cause,
@@ -24,7 +25,6 @@ from harness.gates.differences import (
 from harness.gates.flips import Flips, flips_of
 from harness.gates.made import Made, made_of
 from harness.gates.verdicts import Verdict
-from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import Artefact
 from harness.trials.origins import ModelOrigin, SweepOrigin
 from harness.trials.trial import TrialResult, TrialStore

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.files.strict_yaml import StrictModel
 from harness.gates.baseline import SCORE_DIGITS, BaselineTrial
-from harness.strict_yaml import StrictModel
 from harness.trials.artefacts import Artefact
 from harness.trials.trial import TrialResult
 

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.files.strict_yaml import StrictModel
 from harness.gates.baseline import load_baseline
 from harness.gates.judge import judge_sweep
 from harness.gates.verdicts import Check, TrialVerdict, Verdict, worst
-from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 

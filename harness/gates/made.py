@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_serializer, model_validator
 
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 from harness.trials.artefacts import Artefact
 from harness.trials.figures import TrialNode
 from harness.trials.trial import TrialResult, TrialStore

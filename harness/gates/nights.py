@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from engine.errors import ConfigError
 from engine.ir import write_atomically
 from engine.sealed import sealed, unsealed
+from harness.files.strict_yaml import StrictModel
 from harness.gates.baseline import ACCURACY, Baseline
 from harness.gates.paired import MetricEvidence, p_ahead
 from harness.gates.verdicts import Verdict
-from harness.strict_yaml import StrictModel
 from harness.trials.trial import TrialResult
 
 NIGHTS_FILE = "nights.jsonl"

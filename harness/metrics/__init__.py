@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from harness.extensions import METRICS as OWN_METRICS
+from harness.files.strict_yaml import parse, unknown
+from harness.files.user_code import is_own, load_own
 from harness.metrics.base import Metric, Score
 from harness.metrics.classification import Top1, Top5
 from harness.metrics.closeness import OutputCosine
@@ -15,8 +17,6 @@ from harness.metrics.own import OwnMetric
 from harness.metrics.recognition import EditSimilarity, WordAccuracy
 from harness.metrics.segmentation import Miou
 from harness.metrics.text_detection import Hmean
-from harness.strict_yaml import parse, unknown
-from harness.user_code import is_own, load_own
 
 __all__ = ["METRICS", "Metric", "Score", "open_metric"]
 

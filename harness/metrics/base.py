@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from engine.errors import InferenceError
 from harness.datasets import SceneTarget, Targets
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.resampling import Statistic, draws_of, resampled, spread
-from harness.strict_yaml import StrictModel
 
 Array = NDArray[Any]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from engine.errors import InferenceError
 from harness.datasets import Targets
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.base import Array, Metric, Score
-from harness.strict_yaml import StrictModel
 
 
 class Agreement(StrEnum):

@@ -13,6 +13,7 @@ from pydantic import Field, NonNegativeInt, PlainSerializer, PlainValidator, Pos
 
 from engine.terms import Layout
 from harness.datasets import SceneTarget, Targets
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.base import Array, Metric, Score, check_outputs, scene_targets
 from harness.metrics.decoders import (
     LARGEST,
@@ -27,7 +28,6 @@ from harness.metrics.decoders import (
     read_decoder,
 )
 from harness.metrics.priors import PriorOptions, decode_priors
-from harness.strict_yaml import StrictModel
 
 _MATCH_IOU = 0.5
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError, InferenceError
 from harness.datasets import Targets
+from harness.files.user_code import running_own
 from harness.metrics.base import Array, Metric, Score
-from harness.user_code import running_own
 
 OwnFunction = Callable[..., Any]
 """Takes the outputs of a model, a list of arrays with samples in the first dimension, and the targets of the same

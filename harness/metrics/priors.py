@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.base import Array
 from harness.metrics.decoders import Boxes, Size, corners, extent, logistic, softmax
-from harness.strict_yaml import StrictModel
 
 LARGEST_GROWTH = np.float32(math.log(1000 / 16))
 """Logarithm of size over prior's size at most, as torchvision and Detectron2 have it."""

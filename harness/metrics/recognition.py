@@ -10,8 +10,8 @@ from rapidfuzz.distance import Levenshtein
 
 from engine.errors import InferenceError
 from harness.datasets import Targets
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.base import Array, Metric, Score
-from harness.strict_yaml import StrictModel
 
 
 class EditSimilarityOptions(StrictModel):

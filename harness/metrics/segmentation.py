@@ -12,8 +12,8 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from engine.errors import InferenceError
 from harness.datasets import SceneTarget, Targets
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.base import Array, Metric, Score, scene_targets
-from harness.strict_yaml import StrictModel
 
 _BYTE = 255
 

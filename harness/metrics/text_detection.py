@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from harness.datasets import SceneTarget, Targets
+from harness.files.strict_yaml import StrictModel
 from harness.metrics.base import Array, Metric, Score, check_outputs, scene_targets
 from harness.metrics.detection import box_iou
-from harness.strict_yaml import StrictModel
 
 
 class HmeanOptions(StrictModel):

@@ -11,6 +11,7 @@ from engine.chips import DEFAULT_MARCH, March
 from engine.config import InputParameters
 from engine.errors import CalibrationDataError
 from engine.terms import InputType, Layout, NormType
+from harness.backends.outputs import Array, images_first
 from harness.datasets import Targets, one_by_one
 from harness.datasets.annotations import LabelFormat
 from harness.datasets.base import Split
@@ -39,7 +40,6 @@ from harness.onboarding.proposal import (
     split_sizes,
 )
 from harness.onboarding.sources import DataSource, find_source
-from harness.outputs import Array, images_first
 from harness.zoo.cards import Labels, TaskKind
 
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError, ModelError
 from engine.terms import Layout
-from harness.float_session import float_session
+from harness.backends.outputs import images_first
 from harness.onboarding.convertible import read_float_model
 from harness.onboarding.exporters import Exporter, Family, exporter_of, family_of, read_exported
 from harness.onboarding.fixed_inputs import inputs_of, next_steps, shape_words
-from harness.outputs import images_first
+from harness.zoo.float_session import float_session
 
 if TYPE_CHECKING:
     import onnx

@@ -14,9 +14,9 @@ import yaml
 
 from engine.chips import March
 from engine.errors import ConfigError, ModelError, OutputError
-from harness.cache import content_key
 from harness.datasets.base import IMAGE, Dataset, ImageFormat
 from harness.datasets.label_files import samples_in
+from harness.files.cache import content_key
 from harness.onboarding.contents import CardContents
 from harness.onboarding.image_cards import PICTURE
 from harness.onboarding.proposal import card_name

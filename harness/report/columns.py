@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from engine.errors import PtqlabError
 from harness.extensions import COLUMNS
+from harness.files.user_code import running_own
 from harness.trials.trial import TrialResult, TrialStore
-from harness.user_code import running_own
 
 logger = logging.getLogger(__name__)
 

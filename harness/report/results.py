@@ -10,14 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.card_folders import CardFolders
+from harness.cards.folders import CardFolders
+from harness.files.strict_yaml import StrictModel
 from harness.gates.choice import Choice
 from harness.gates.explanation import Explanation
 from harness.gates.judgement import Judgement
 from harness.gates.verdicts import TrialVerdict, Verdict
 from harness.report.columns import own_columns
 from harness.shipping.record import ShippedTrial
-from harness.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.sync import SharedSeconds
 from harness.tracking.tracker import Links, Recorded

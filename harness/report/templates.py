@@ -7,7 +7,7 @@ from functools import cache
 import jinja2
 
 from engine.pages import page_templates
-from harness import paths
+from harness.files import paths
 
 
 @cache

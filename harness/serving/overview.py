@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.cache import load_json
+from harness.files.cache import load_json
 from harness.gates.baseline import ACCURACY
 from harness.gates.nights import Night, read_nights
 from harness.gates.verdicts import Verdict
 from harness.gates.verdicts import worst as worst_of
 from harness.report.results import REPORT_FILE, SWEEP_FILE, TABLE_FILE, SweepSummary
-from harness.resuming import Unfinished, unfinished
+from harness.sweeps.resuming import Unfinished, unfinished
 
 WIDTH, HEIGHT = 160, 28
 """Pixels of the line of nights."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError
 
-from harness.cache import load_json, save_json
-from harness.strict_yaml import StrictModel
+from harness.files.cache import load_json, save_json
+from harness.files.strict_yaml import StrictModel
 
 if TYPE_CHECKING:
     from engine.ship import Count

@@ -20,7 +20,7 @@ from harness.trials.configuration import configuration
 from harness.trials.origins import ModelOrigin, kept_environment, origins_of
 from harness.trials.tasks import Bench, StageClock
 from harness.trials.trial import TrialResult, card_key
-from harness.version import engine_version
+from harness.trials.version import engine_version
 from harness.zoo.cards import load_card
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from engine.chips import March, load_chip
 from engine.errors import ConfigError
 from engine.terms import InputType
-from harness.strict_yaml import unknown
+from harness.files.strict_yaml import unknown
 from harness.suites.grid import Skipped
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.suites.suite import Point, Suite

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from engine.terms import CalibrationType
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 
 

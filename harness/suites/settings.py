@@ -12,9 +12,9 @@ from engine.config import OWN_OPTIMIZATIONS, ConversionOptions
 from engine.errors import ConfigError
 from engine.extensions import OwnMethod, OwnName
 from engine.terms import CalibrationType, Compatibility, InputType
-from harness.cache import content_key
 from harness.extensions import ENGINES, OwnEngine
-from harness.strict_yaml import StrictModel
+from harness.files.cache import content_key
+from harness.files.strict_yaml import StrictModel
 
 _SHORT_LIST = 2
 """Largest number of names of an int16 policy that an id spells out."""

@@ -16,9 +16,9 @@ from pydantic import Field, field_validator, model_validator
 
 from engine.chips import DEFAULT_MARCH, March
 from engine.errors import ConfigError, hint
-from harness import paths
 from harness.extensions import TRACKERS
-from harness.strict_yaml import StrictModel, parse, read_mapping, unknown
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel, parse, read_mapping, unknown
 from harness.suites.grid import Grid, Values, as_list
 from harness.suites.settings import Settings
 

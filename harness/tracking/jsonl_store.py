@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from harness.cache import locked
-from harness.strict_yaml import as_plain
+from harness.files.cache import locked
+from harness.files.strict_yaml import as_plain
 from harness.tracking.tracker import BASELINE_FILE, Closing, Links, Recorded, RunStatus, SweepStart, Tracker
 from harness.tracking.trial_run import metrics, params, run_name, swept, trials_digest
 from harness.trials.trial import TrialResult, TrialSpec
-from harness.version import engine_version, git_commit
+from harness.trials.version import engine_version, git_commit
 
 logger = logging.getLogger(__name__)
 

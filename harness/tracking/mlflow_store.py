@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from engine.visible import in_markdown
-from harness.cache import locked
+from harness.files.cache import locked
+from harness.files.strict_yaml import as_plain
 from harness.shipping.record import SHIP, files_to_keep
-from harness.strict_yaml import as_plain
 from harness.suites.suite import Suite
 from harness.tracking.inputs import Inputs, describe_inputs
 from harness.tracking.tracker import (
@@ -42,7 +42,7 @@ from harness.tracking.views import compare_link, how_to_open, server_of, table_l
 from harness.trials.files import TRIAL_PAGE
 from harness.trials.sums import SUMS_FILE
 from harness.trials.trial import PREDICTIONS_FILE, TrialResult, TrialSpec, TrialStore
-from harness.version import engine_version, git_commit
+from harness.trials.version import engine_version, git_commit
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.cache import load_json, save_json
-from harness.strict_yaml import StrictModel
+from harness.files.cache import load_json, save_json
+from harness.files.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.tracking.tracker import Closing, SweepStart, Tracker
 from harness.tracking.trackers import MLFLOW, chosen_tracker, open_tracker

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 from harness.suites.suite import Suite
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from engine.errors import MissingError
 from harness.extensions import TRACKERS as OWN_TRACKERS
-from harness.strict_yaml import unknown
+from harness.files.strict_yaml import unknown
 from harness.tracking.tracker import Tracker
 
 MLFLOW, JSON_LINES = "mlflow", "jsonl"

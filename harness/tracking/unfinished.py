@@ -15,8 +15,8 @@ from typing import IO
 
 from engine.errors import ConfigError
 from engine.sealed import unsealed
-from harness.cache import save_json, take_lock
-from harness.strict_yaml import StrictModel
+from harness.files.cache import save_json, take_lock
+from harness.files.strict_yaml import StrictModel
 from harness.tracking.sync import record_folder
 from harness.tracking.trackers import MLFLOW, chosen_tracker, open_tracker
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from harness.cache import content_key
+from harness.files.cache import content_key
 from harness.tracking.trial_run import FIRST
 
 TAG = "mlflow.sharedViewState."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from harness.strict_yaml import StrictModel
+from harness.files.strict_yaml import StrictModel
 
 Z95 = 1.959964
 """Standard errors on either side that hold 95 % of a normal distribution."""

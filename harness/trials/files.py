@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from harness.strict_yaml import as_plain
+from harness.files.strict_yaml import as_plain
 from harness.trials.configuration import content
 from harness.trials.trial import TrialSpec
 from harness.trials.worst import worst_picture

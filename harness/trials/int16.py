@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from engine.errors import ConfigError
-from harness.strict_yaml import unknown
+from harness.files.strict_yaml import unknown
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.cache import load_json, save_json
 from harness.extensions import digests_of_metric
-from harness.strict_yaml import StrictModel
+from harness.files.cache import load_json, save_json
+from harness.files.strict_yaml import StrictModel
 from harness.trials.artefacts import DIGITS
 from harness.trials.trial import TrialSpec
 from harness.zoo.cards import Labels, ModelCard, SplitUse, load_card, model_cards

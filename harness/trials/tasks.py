@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from engine.errors import PtqlabError
 from engine.fingerprint import fingerprint_of
-from harness.cache import Cache, content_key
-from harness.card_folders import CardFolders
-from harness.exchange import Exchange
-from harness.strict_yaml import StrictModel
+from harness.cards.folders import CardFolders
+from harness.files.cache import Cache, content_key
+from harness.files.exchange import Exchange
+from harness.files.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.trials.trial import Failure, Symptom, TrialSpec, TrialStore, is_environmental
 

@@ -22,10 +22,10 @@ from engine.board import BoardTimes, cpu_statement
 from engine.chips import March
 from engine.errors import MissingError
 from engine.ir import write_atomically
-from harness.cache import content_key, load_arrays, save_arrays
-from harness.card_folders import CardFolders
+from harness.cards.folders import CardFolders
 from harness.extensions import digests_of_metric
-from harness.strict_yaml import StrictModel
+from harness.files.cache import content_key, load_arrays, save_arrays
+from harness.files.strict_yaml import StrictModel
 from harness.suites.settings import Settings
 from harness.suites.suite import Point
 from harness.trials.artefacts import Artefact
@@ -34,7 +34,7 @@ from harness.trials.sums import DamagedError, check_all, read_checked, write_sum
 from harness.zoo.cards import ModelCard
 
 if TYPE_CHECKING:
-    from harness.exchange import Exchange
+    from harness.files.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 

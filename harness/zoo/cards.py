@@ -23,7 +23,6 @@ from engine.config import InputParameters, InputSpec
 from engine.errors import ConfigError, MissingError, ModelError, hint
 from engine.fingerprint import ABSENT
 from engine.terms import InputType, Layout
-from harness import paths
 from harness.datasets import (
     ArrayFormat,
     Colour,
@@ -36,8 +35,9 @@ from harness.datasets import (
     Targets,
     open_dataset,
 )
+from harness.files import paths
+from harness.files.strict_yaml import StrictModel, load_draft, load_typed, read_mapping, unknown
 from harness.metrics import Metric, open_metric
-from harness.strict_yaml import StrictModel, load_draft, load_typed, read_mapping, unknown
 from harness.zoo.model_sources import (
     PackageSource,
     RelativePath,

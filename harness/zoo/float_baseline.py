@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.backends.outputs import images_first
 from harness.datasets import one_by_one
-from harness.float_session import float_session
 from harness.metrics import Score
-from harness.outputs import images_first
 from harness.zoo.cards import ModelCard, evaluation_images
+from harness.zoo.float_session import float_session
 
 _IMAGES_AT_ONCE = 64
 

@@ -18,11 +18,11 @@ from pydantic import AfterValidator, Field
 
 from engine.errors import MissingError, ModelError, hint
 from engine.ir import write_atomically
-from harness import paths
-from harness.cache import content_key
 from harness.datasets.torchvision_import import import_torchvision
 from harness.extras import how_to_install
-from harness.strict_yaml import StrictModel
+from harness.files import paths
+from harness.files.cache import content_key
+from harness.files.strict_yaml import StrictModel
 
 if TYPE_CHECKING:
     import onnx

@@ -16,12 +16,12 @@ import numpy as np
 import typer
 
 from harness.execution.coordinator import Plan, run_sweep
+from harness.files.strict_yaml import parse
 from harness.gates.baseline import Baseline, updated_baseline
 from harness.gates.judge import judge
 from harness.gates.verdicts import TrialVerdict, Verdict
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import plan_trials
+from harness.sweeps.planning import plan_trials
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialResult
 

@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from harness.execution.coordinator import Plan
 from harness.suites.suite import open_suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 plan = Plan(bench=Bench(Path(sys.argv[2])), stages="tests.e2e.kill_resume")
 if __name__ == "__main__":

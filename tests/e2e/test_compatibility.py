@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.execution.coordinator import Plan, serial
+from harness.files.strict_yaml import parse
 from harness.report.compatibility import compatibility_pairs
 from harness.report.results import REPORT_FILE, sweep_folder
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialStore
 

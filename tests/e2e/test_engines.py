@@ -10,11 +10,11 @@ import pytest
 
 from harness.backends.foreign import HB_MAPPER
 from harness.execution.coordinator import Plan, serial
+from harness.files.strict_yaml import parse
 from harness.report.results import Sweep, trial_rows
-from harness.strict_yaml import parse
 from harness.suites.settings import Engine
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import Symptom, TrialResult
 

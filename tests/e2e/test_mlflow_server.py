@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from harness.execution.coordinator import Plan, processes
+from harness.files.strict_yaml import parse
 from harness.report.results import Sweep
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.tracking.mlflow_store import PARENT
 from harness.tracking.sync import pending, replay
 from harness.trials.tasks import Bench

@@ -9,9 +9,9 @@ import pytest
 
 from harness.execution.coordinator import Plan, executor_factory, run_sweep, serial
 from harness.execution.planning import resolve
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import expansion_of
+from harness.sweeps.planning import expansion_of
 from harness.trials.tasks import Bench
 from harness.trials.trial import NODES_FILE, PREDICTIONS_FILE, TrialResult, TrialSpec
 from tests.harness.s3 import s3_server

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from engine.errors import ConfigError
-from harness.cache import Cache, load_json
+from harness.files.cache import Cache, load_json
 from harness.gates.nights import read_nights
 from harness.report.results import SweepSummary
 from harness.tracking.sync import PendingRecord

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.execution.coordinator import Plan, processes
+from harness.files.strict_yaml import parse
 from harness.report.results import Sweep
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.tracking.mlflow_store import connect
 from harness.tracking.sync import pending, replay
 from harness.trials.tasks import Bench

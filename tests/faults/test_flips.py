@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cache import Cache, Codec
 from harness.execution.coordinator import Plan, run_sweep, serial
-from harness.gates.nights import write_nights
+from harness.files.cache import Cache, Codec
+from harness.gates.nights import Night, write_nights
 from harness.gates.verdicts import Verdict
-from harness.sweep import Night
 from harness.trials.origins import Environment, keep_environment
 from harness.trials.sums import DamagedError
 from harness.trials.tasks import Bench

@@ -48,8 +48,9 @@ from harness.report.badge import badge_svg
 from harness.report.page import render
 from harness.report.results import Sweep
 from harness.report.trial_page import render_trial
-from harness.resuming import Running, begin
-from harness.sweep import as_night, run_suite
+from harness.sweeps.judging import as_night
+from harness.sweeps.resuming import Running, begin
+from harness.sweeps.sweep import run_suite
 from harness.tracking.mlflow_store import connect
 from harness.trials.figures import TrialNode
 from harness.trials.tasks import Bench

@@ -34,7 +34,7 @@ from engine.compat.api import infer
 from engine.errors import PtqlabError
 from harness.cli.main import app as ptqlab
 from harness.datasets.input_folders import InputFolders, InputFoldersOptions
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from tests.configurations import FEATUREMAP
 from tests.engine.frontend.networks import convolution
 from tests.harness.onboarding.networks import colour_classifier, colour_images

@@ -75,7 +75,7 @@ def _suite(content: bytes, folder: Path) -> object:
 
 
 def _card(content: bytes, folder: Path) -> object:
-    from harness.strict_yaml import load_typed
+    from harness.files.strict_yaml import load_typed
     from harness.zoo.cards import ModelCard
 
     (folder / "c.yaml").write_bytes(content)
@@ -85,7 +85,7 @@ def _card(content: bytes, folder: Path) -> object:
 
 def _dataset_card(content: bytes, folder: Path) -> object:
     from harness.datasets.registry import DatasetCard
-    from harness.strict_yaml import load_typed
+    from harness.files.strict_yaml import load_typed
 
     (folder / "d.yaml").write_bytes(content)
     return load_typed(folder / "d.yaml", DatasetCard)
@@ -147,7 +147,7 @@ def _statistics_seed() -> bytes:
 
 def _cache(content: bytes, folder: Path) -> object:
     """A damaged result of a stage is computed anew."""
-    from harness.cache import Cache, Codec, load_arrays, save_arrays
+    from harness.files.cache import Cache, Codec, load_arrays, save_arrays
 
     codec = Codec(".npz", save_arrays, load_arrays)
     cache, right = Cache(folder), {"a": np.arange(3)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.files.strict_yaml import parse
 from harness.gates.judgement import Judgement
 from harness.report.results import Sweep, SweepSummary
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.trials.trial import TrialResult
 from tests.harness import fakes

@@ -22,14 +22,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from harness import gating
 from harness.cli.main import app
+from harness.files.strict_yaml import parse
 from harness.gates.baseline import save_baseline, updated_baseline
 from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.pytest_plugin import GATE, REPORT, TrialItem, VerdictNotPassError, pytest_runtestloop
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import load_sweep
+from harness.sweeps import gating
+from harness.sweeps.written import load_sweep
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome, TrialSpec
 from tests.harness import fakes

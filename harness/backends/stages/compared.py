@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.outputs import images_first
+from harness.backends.outputs import images_first
 from harness.trials.comparison import FidelityMeter
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 from engine.errors import PtqlabError
-from harness import paths
+from harness.files import paths
 from harness.zoo.training.recipes import RECIPES
 from harness.zoo.training.training import make
 

@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from engine.ir import write_atomically
 from harness.datasets import SceneTarget, open_dataset
+from harness.files.strict_yaml import unknown
 from harness.metrics.detection import Map50Options
-from harness.strict_yaml import unknown
 from harness.zoo.cards import ModelCard, load_card
 from harness.zoo.float_baseline import float_score
 from harness.zoo.training.losses import detection_loss, distort

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import MissingError, ModelError
 from harness.checkpoints.export import ExportWishes, export_network
-from harness.float_session import float_session
+from harness.zoo.float_session import float_session
 from tests.harness.checkpoints.made import checkpoint, python_with_ultralytics
 
 

@@ -16,7 +16,7 @@ from harness.cli.digest import digest
 from harness.cli.main import app
 from harness.datasets import open_dataset
 from harness.zoo.cards import load_card
-from tests.harness.test_user_code import own, run, write
+from tests.harness.files.test_user_code import own, run, write
 
 __all__ = ["own"]
 

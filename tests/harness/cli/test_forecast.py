@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.cli.forecast import show_forecast, show_unfinished
-from harness.estimates import Estimates
 from harness.execution.coordinator import Plan, serial
-from harness.resuming import Running, begin
 from harness.suites.settings import Int16Kind, Int16Policy
+from harness.sweeps.estimates import Estimates
+from harness.sweeps.resuming import Running, begin
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes

@@ -16,7 +16,7 @@ from harness.cli.main import app
 from harness.cli.model import model
 from harness.trials.sums import write_sums
 from harness.zoo.cards import model_cards
-from tests.harness.test_user_code import own, run, sweep, write
+from tests.harness.files.test_user_code import own, run, sweep, write
 
 __all__ = ["own"]
 

@@ -10,15 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import ConfigError
-from harness.cache import load_json
 from harness.cli.main import app
 from harness.cli.results import find_trial
 from harness.execution.coordinator import Plan, serial
+from harness.files.cache import load_json
+from harness.files.strict_yaml import parse
 from harness.gates.judgement import References
 from harness.report.results import SWEEP_FILE, SweepSummary, sweep_folder
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes

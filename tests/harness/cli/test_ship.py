@@ -15,7 +15,7 @@ from harness.cli.ship import EXIT_DIFFERENT
 from harness.trials.sums import write_sums
 from tests import toolchains
 from tests.engine.conformance.models import write_network
-from tests.harness.test_user_code import own, sweep, write
+from tests.harness.files.test_user_code import own, sweep, write
 
 __all__ = ["own"]
 

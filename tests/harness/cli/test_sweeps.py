@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +12,10 @@ from typer.testing import CliRunner, Result
 
 from engine.errors import ConfigError
 from engine.simulate import fast
-from harness import announcing, nightly, sweep
 from harness.cli import sweeps
 from harness.cli.main import app
 from harness.gates.judgement import References
-from harness.tracking import sync as syncing
-from harness.tracking import unfinished
+from harness.sweeps import announcing, baselines, nightly, sweep
 
 
 @pytest.fixture
@@ -39,8 +36,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(fast, "available_cpus", lambda: 8)
     monkeypatch.setattr(sweep, "run_suite", run_suite)
-    monkeypatch.setattr(sweep, "find_baseline", lambda suite: Path("accepted"))
-    monkeypatch.setattr(sweep, "resolve_baseline", lambda name, *rest: Path(f"resolved {name}"))
+    monkeypatch.setattr(baselines, "find_baseline", lambda suite: Path("accepted"))
+    monkeypatch.setattr(baselines, "resolve_baseline", lambda name, *rest: Path(f"resolved {name}"))
     monkeypatch.setattr(nightly, "night_references", lambda *_: References(baseline=Path("last")))
     monkeypatch.setattr(nightly, "promote_if_good", promote)
     monkeypatch.setattr(nightly, "exit_code", lambda sweep, accept: found["code"])
@@ -110,47 +107,6 @@ def test_the_anchor_moves_with_a_promotion_only(asked: dict[str, Any], tmp_path:
     asked["promoted"] = False
     assert "not promoted: @anchor of smoke is unchanged" in call(tmp_path, "nightly", "smoke", "--anchor").output
     assert "promoted" not in call(tmp_path, "nightly", "smoke").output
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str], Any], list[str]]:
-    """Sweeps that are kept, those that were killed or the error of their closing; what was forgotten."""
-
-    def prepare(kept: list[str], killed: Any) -> list[str]:
-        forgotten: list[str] = []
-
-        def close(workdir: Path) -> Any:
-            if isinstance(killed, Exception):
-                raise killed
-            return killed
-
-        record = SimpleNamespace(suite=SimpleNamespace(name="mine"), trials=(1, 2), sweep="id")
-        monkeypatch.setattr(syncing, "pending", lambda workdir: [Path(name) for name in kept])
-        monkeypatch.setattr(syncing, "replay", lambda folder, workdir, uri: record)
-        monkeypatch.setattr(unfinished, "forget", lambda sweep, workdir: forgotten.append(sweep))
-        monkeypatch.setattr(unfinished, "close_unfinished", close)
-        return forgotten
-
-    return prepare
-
-
-def test_sync_says_what_it_wrote_and_closed(store: Any, tmp_path: Path) -> None:
-    forgotten = store(["a"], [SimpleNamespace(suite="other", sweep="killed", tracker="mlflow")])
-    found = call(tmp_path, "sync")
-    assert found.output.splitlines() == [
-        "mine, sweep id: 2 trials written",
-        "other, sweep killed: was killed; its run is now closed in MLflow",
-    ]
-    assert forgotten == ["id"]
-    store([], [])
-    assert call(tmp_path, "sync").output == "nothing to sync\n"
-
-
-def test_sync_names_a_store_that_is_away(store: Any, tmp_path: Path) -> None:
-    store([], ConfigError("killed sweeps stay open in MLflow: no route"))
-    error = call(tmp_path, "sync").exception
-    assert isinstance(error, ConfigError)
-    assert str(error) == "killed sweeps stay open in MLflow: no route"
 
 
 def test_limits_fail_fast_and_the_name_to_go_on_with(asked: dict[str, Any], tmp_path: Path) -> None:

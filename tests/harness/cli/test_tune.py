@@ -10,9 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 from engine.cli.lab.tune import CHOSEN, FLOAT, INT8
-from harness import paths
 from harness.cli.main import app
 from harness.cli.tune import SCORED_SAMPLES, TASK
+from harness.files import paths
 
 
 def call(*arguments: str, code: int = 0) -> str:

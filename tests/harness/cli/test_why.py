@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 from harness.cli.main import app
 from harness.cli.why import why
 from harness.execution.coordinator import Plan, serial
+from harness.files.strict_yaml import parse
 from harness.gates.baseline import read_baseline, save_baseline
 from harness.gates.judgement import References
 from harness.report.results import sweep_folder
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.tracking.aliases import BASELINE_FILE
 from harness.trials.artefacts import Artefact
 from harness.trials.tasks import Bench

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from harness.datasets import ADAPTERS
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 
 
 def open_with(adapter: str, **options: Any) -> Any:

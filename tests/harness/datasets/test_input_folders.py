@@ -20,7 +20,7 @@ from engine.terms import InputType
 from harness.backends.foreign import write_inputs
 from harness.cli.main import app
 from harness.datasets.input_folders import InputFolders, InputFoldersOptions
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.trials.configuration import content
 from harness.trials.fragments import as_yaml

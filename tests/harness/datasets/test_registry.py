@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from engine.errors import CalibrationDataError, ConfigError
-from harness import paths
 from harness.datasets import Dataset, SceneTarget
 from harness.datasets.registry import ADAPTERS, list_dataset_cards, load_dataset_card, open_dataset
+from harness.files import paths
 
 BUNDLED = ("digits", "mnist", "scenes")
 

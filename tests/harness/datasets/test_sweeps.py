@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from harness.cli.main import app
 from harness.datasets import ADAPTERS
 from harness.datasets.torchvision_import import import_torchvision
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 
 SIDE, CLASSES, SAMPLES = 16, 3, 6
 SPLITS = {"calibration": "calib", "evaluation": "val"}

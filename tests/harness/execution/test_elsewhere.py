@@ -19,7 +19,7 @@ from harness.trials.trial import NODES_FILE, RESULT_FILE, Symptom, TrialResult, 
 from harness.zoo.cards import load_card
 from tests.harness import fakes
 
-MODULE = "harness.exchange"
+MODULE = "harness.files.exchange"
 URL = "s3://bucket/x"
 
 

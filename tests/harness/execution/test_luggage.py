@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.cache import Cache
 from harness.execution.isolation import run_task
 from harness.execution.luggage import Luggage, pack_luggage
 from harness.execution.planning import resolve
 from harness.execution.task import Reply, Task
+from harness.files.cache import Cache
 from harness.suites.suite import open_suite
-from harness.sweep import expansion_of
+from harness.sweeps.planning import expansion_of
 from harness.trials.tasks import Preparation
-from tests.harness.test_user_code import CODE, own, run, write
+from tests.harness.files.test_user_code import CODE, own, run, write
 
 __all__ = ["own"]
 
@@ -24,7 +24,7 @@ HELPER = "import numpy as np\nfrom harness import open_metric\n\n\ndef median(va
 FINDS = """
 import os, sys
 from pathlib import Path
-from harness.cache import Cache
+from harness.files.cache import Cache
 from harness.execution.luggage import Luggage, unpack_luggage
 from harness.trials.trial import card_key
 from harness.zoo.cards import load_card

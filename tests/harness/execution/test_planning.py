@@ -9,7 +9,7 @@ import pytest
 from engine.chips import March
 from engine.errors import MissingError, ModelError
 from harness.execution.planning import resolve
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.suites.suite import Point, Suite
 from harness.trials.tasks import Bench

@@ -9,11 +9,11 @@ import pytest
 
 from harness.execution.coordinator import Plan, run_sweep, serial
 from harness.execution.recheck import difference_of, recheck, tonights
+from harness.files.strict_yaml import parse
 from harness.gates.judgement import References
 from harness.gates.verdicts import Verdict
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.trials.tasks import Bench
 from harness.trials.trial import Outcome
 from tests.harness import fakes

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.errors import ConfigError
-from harness import paths
+from harness.files import paths
 from harness.gates.baseline import (
     ACCURACY,
     Baseline,

@@ -10,9 +10,9 @@ from PIL import Image
 
 from engine.chips import March
 from engine.errors import CalibrationDataError
+from harness.files.paths import find_beside
 from harness.onboarding.array_proposal import propose_arrays
 from harness.onboarding.own_cards import write_cards
-from harness.paths import find_beside
 from harness.suites.suite import open_suite
 from harness.zoo.cards import Labels, TaskKind, load_card
 from harness.zoo.float_baseline import float_score

@@ -11,10 +11,10 @@ import yaml
 
 from engine.chips import March
 from engine.errors import CalibrationDataError, ConfigError, ModelError
+from harness.files.paths import find_beside
 from harness.onboarding.image_cards import PICTURE, image_contents
 from harness.onboarding.own_cards import check_free, copy_network, made_before, write_cards
 from harness.onboarding.proposal import propose
-from harness.paths import find_beside
 from harness.suites.suite import open_suite
 from harness.zoo.cards import load_card
 from harness.zoo.float_baseline import float_score

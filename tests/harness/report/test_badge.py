@@ -9,7 +9,7 @@ import pytest
 
 from harness.gates.verdicts import Verdict
 from harness.report.badge import badge_json, badge_svg
-from tests.harness.test_announcing import sweep
+from tests.harness.sweeps.test_announcing import sweep
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

@@ -22,7 +22,7 @@ from harness.gates.verdicts import Check, TrialVerdict, Verdict
 from harness.report.page import _changes, _counts, render
 from harness.report.results import Sweep
 from harness.suites.settings import Int16Kind, Int16Policy
-from harness.sweep import as_night
+from harness.sweeps.judging import as_night
 from harness.trials.figures import BrokenOutputs, TrialNode
 from harness.trials.trial import Outcome, TrialStore
 from tests.browser import needs_browser, opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.gates.verdicts import Verdict
 from harness.report.summary import github_annotations, markdown
-from tests.harness.test_announcing import sweep
+from tests.harness.sweeps.test_announcing import sweep
 
 
 def test_what_passes_is_short() -> None:

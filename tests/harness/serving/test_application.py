@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.resuming import Running, begin
 from harness.serving.application import application
+from harness.sweeps.resuming import Running, begin
 
 
 def ask(workdir: Path, path: str, host: str = "127.0.0.1:8765", method: str = "GET") -> tuple[int, dict[str, str], str]:

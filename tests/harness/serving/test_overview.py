@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.cache import save_json
+from harness.files.cache import save_json
 from harness.gates.judgement import References
 from harness.gates.nights import Night, TrialNight, append_night
 from harness.gates.verdicts import Verdict
 from harness.report.results import SWEEP_FILE, TABLE_FILE, trials_csv
-from harness.resuming import Running, begin
 from harness.serving.overview import HEIGHT, WIDTH, overview, points
+from harness.sweeps.resuming import Running, begin
 from tests.harness import fakes, finished
 from tests.harness.report.judged import judged
 

@@ -12,13 +12,13 @@ from engine.toolchain.tool import VARIABLE
 from harness.cli.main import app
 from harness.shipping.sweep import wanted_trials
 from harness.suites.suite import ShipPolicy
-from harness.sweep import load_sweep
+from harness.sweeps.written import load_sweep
 from harness.tracking.mlflow_store import connect, default_tracking_uri
 from harness.trials.artefacts import Artefact
 from harness.trials.trial import TrialStore
 from tests import toolchains
 from tests.harness import fakes
-from tests.harness.test_user_code import own, run, write
+from tests.harness.files.test_user_code import own, run, write
 
 __all__ = ["own"]
 

@@ -9,7 +9,7 @@ import pytest
 from engine.config import OWN_OPTIMIZATIONS
 from engine.errors import ConfigError
 from engine.terms import CalibrationType
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.grid import Grid, as_list
 from harness.suites.settings import SWITCHES, Int16Kind, Int16Policy, Settings
 from tests.harness.suites.made import ids, suite

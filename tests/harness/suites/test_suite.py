@@ -10,7 +10,7 @@ import pytest
 from engine.chips import March
 from engine.errors import ConfigError
 from harness.suites.suite import bundled_suites, open_suite, suite_path
-from harness.sweep import expansion_of
+from harness.sweeps.planning import expansion_of
 from tests.harness.suites.made import ids, suite
 
 

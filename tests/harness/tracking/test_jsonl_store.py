@@ -16,11 +16,12 @@ import pytest
 
 from engine.errors import ConfigError
 from harness.execution.coordinator import Plan, serial
-from harness.nightly import exit_code, night_references, promote_if_good
+from harness.files.strict_yaml import parse
 from harness.report.results import sweep_folder
-from harness.strict_yaml import parse
 from harness.suites.suite import Suite
-from harness.sweep import load_sweep, run_suite
+from harness.sweeps.nightly import exit_code, night_references, promote_if_good
+from harness.sweeps.sweep import run_suite
+from harness.sweeps.written import load_sweep
 from harness.tracking.aliases import NoAliasError, fetch_baseline
 from harness.tracking.jsonl_store import JsonLinesTracker
 from harness.tracking.record import Recorder

@@ -14,7 +14,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from engine.errors import ConfigError
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.suites.suite import Suite
 from harness.tracking import aliases, mlflow_store

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.tracking.mlflow_store import default_tracking_uri
 from harness.tracking.record import Recorder

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine.errors import ConfigError
-from harness.cache import load_json
-from harness.strict_yaml import parse
+from harness.files.cache import load_json
+from harness.files.strict_yaml import parse
 from harness.suites.suite import Suite
 from harness.tracking import sync
 from harness.tracking.sync import PendingRecord, SharedSeconds, keep, pending, record_folder, replay

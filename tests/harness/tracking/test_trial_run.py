@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.strict_yaml import parse
+from harness.files.strict_yaml import parse
 from harness.suites.settings import Settings
 from harness.suites.suite import Suite
 from harness.tracking.trial_run import metrics, params, run_name, sweep_metrics, swept

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from engine.errors import OutputError
 from harness.cli.main import app
 from harness.execution.coordinator import Plan, serial
-from harness.sweep import run_suite
+from harness.sweeps.sweep import run_suite
 from harness.tracking.mlflow_store import default_tracking_uri
 from harness.tracking.record import Recorder
 from harness.tracking.tracker import Closing, RunStatus
@@ -101,7 +101,7 @@ def test_a_disk_that_fills_up_behind_the_trials_leaves_no_run_open(
     def full(*_: Any) -> None:
         raise OutputError("report.html: cannot be written: No space left on device")
 
-    monkeypatch.setattr("harness.sweep.write_sweep", full)
+    monkeypatch.setattr("harness.sweeps.sweep.write_sweep", full)
     plan = Plan(bench=fakes.Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
     with pytest.raises(OutputError, match="No space left"):
         run_suite(SUITE, plan, specs=[fakes.spec()])

@@ -9,7 +9,7 @@ import pytest
 
 from engine.chips import March
 from engine.errors import ConfigError
-from harness.strict_yaml import as_plain, parse
+from harness.files.strict_yaml import as_plain, parse
 from harness.suites.settings import Settings
 from harness.trials.configuration import configuration, content
 from harness.zoo.cards import ModelCard, load_card

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.errors import MissingError
-from harness.exchange import Exchange
+from harness.files.exchange import Exchange
 from harness.trials.trial import RESULT_FILE, Outcome, TrialStore
 from tests.harness import fakes
 

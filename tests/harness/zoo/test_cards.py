@@ -14,8 +14,8 @@ import yaml
 from engine.config import InputParameters
 from engine.errors import CalibrationDataError, ConfigError, MissingError, ModelError
 from engine.terms import InputType, Layout
-from harness import paths
-from harness.strict_yaml import parse
+from harness.files import paths
+from harness.files.strict_yaml import parse
 from harness.zoo.cards import ModelCard, evaluation_images, list_cards, load_card
 from tests.card_images import fed, trained
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra zoo")
 
 from engine.errors import ConfigError
-from harness import paths
+from harness.files import paths
 from harness.zoo.training import __main__ as command
 from harness.zoo.training.recipes import RECIPES
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from harness import paths
+from harness.files import paths
 from harness.zoo.cards import ModelCard, list_cards, load_card
 from tests.card_images import fed
 
