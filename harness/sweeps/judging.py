@@ -24,7 +24,7 @@ from harness.trials.trial import TrialResult, TrialSpec, TrialStore
 
 
 @dataclass(frozen=True)
-class Decision:
+class SweepDecision:
     """What follows from the results of a sweep.
 
     Attributes:
@@ -45,7 +45,7 @@ class Decision:
         suite: Suite,
         results: Sequence[TrialResult],
         store: TrialStore,
-    ) -> Decision:
+    ) -> SweepDecision:
         """The decision once it is known what was built: what is built otherwise is not recommended.
 
         Args:
@@ -59,10 +59,10 @@ class Decision:
         if not ships:
             return self
         judgement = self.judgement.with_checks(ship_checks(ships, accepted, against))
-        return Decision(judgement, choose(results, store, suite.gates, judgement.verdicts), tuple(ships))
+        return SweepDecision(judgement, choose(results, store, suite.gates, judgement.verdicts), tuple(ships))
 
 
-def decide(
+def decided(
     suite: Suite,
     results: Sequence[TrialResult],
     specs: Sequence[TrialSpec],
@@ -70,18 +70,18 @@ def decide(
     store: TrialStore,
     models: Mapping[str, ModelOrigin],
     checks: Mapping[str, Check] = MappingProxyType({}),
-) -> Decision:
+) -> SweepDecision:
     """Verdicts and recommendations from ``results`` of the planned ``specs``, with what ``checks`` say."""
     judgement = references.judge(suite, results, store, specs).with_checks(checks)
     judgement = judgement.with_checks(float_checks(results, models))
-    return Decision(judgement, choose(results, store, suite.gates, judgement.verdicts))
+    return SweepDecision(judgement, choose(results, store, suite.gates, judgement.verdicts))
 
 
 def judged_anew(sweep: Sweep, references: References, workdir: Path) -> Sweep:
     """``sweep`` against other ``references``; its files are written anew, so that all say the same."""
     store, summary = TrialStore(workdir / "trials"), sweep.summary
     baseline = load_baseline(references.baseline, summary.suite) if references.baseline else None
-    decision = decide(summary.suite, sweep.results, summary.trials, references, store, summary.origin.models)
+    decision = decided(summary.suite, sweep.results, summary.trials, references, store, summary.origin.models)
     decision = decision.with_ships(summary.ships, baseline, "the baseline", summary.suite, sweep.results, store)
     said = {"judgement": decision.judgement, "choices": decision.choices}
     judged = explained(replace(sweep, summary=summary.model_copy(update=said)), baseline, store)

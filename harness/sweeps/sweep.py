@@ -24,7 +24,7 @@ from harness.shipping.sweep import ship_trials
 from harness.suites.suite import Suite
 from harness.sweeps.bisecting import bisected
 from harness.sweeps.earlier import keep_earlier
-from harness.sweeps.judging import Decision, as_night, best_settings, decide, explained
+from harness.sweeps.judging import SweepDecision, as_night, best_settings, decided, explained
 from harness.sweeps.planning import expansion_of, within
 from harness.sweeps.resuming import Running, begin, end
 from harness.sweeps.written import write_baseline, write_sweep
@@ -153,10 +153,10 @@ def _decided(
     *,
     night: bool,
     tell: Callable[[str], None] | None,
-) -> Decision:
+) -> SweepDecision:
     """Verdicts and recommendations; where the suite asks for it, also of what the user's toolchain builds."""
     suite, models = start.suite, start.origin.models
-    decision = decide(suite, results, start.specs, references, plan.bench.store, models, checks)
+    decision = decided(suite, results, start.specs, references, plan.bench.store, models, checks)
     if not suite.ship:
         return decision
     ships = ship_trials(suite, results, decision.choices, plan.bench, models, tell)
@@ -175,7 +175,7 @@ def _summary(
     start: _Start,
     results: Sequence[TrialResult],
     tally: _Tally,
-    decision: Decision,
+    decision: SweepDecision,
     recorder: Recorder | None,
     rechecked: int,
 ) -> SweepSummary:

@@ -9,7 +9,7 @@ from harness.execution.coordinator import Plan, serial
 from harness.gates.judgement import References
 from harness.gates.verdicts import Verdict
 from harness.report.results import sweep_folder
-from harness.sweeps.judging import as_night, best_settings, decide, judged_anew
+from harness.sweeps.judging import as_night, best_settings, decided, judged_anew
 from harness.sweeps.sweep import run_suite
 from harness.sweeps.written import load_sweep
 from harness.tracking.tracker import BASELINE_FILE
@@ -37,7 +37,7 @@ def test_a_sweep_is_judged_anew_as_it_would_have_been(tmp_path: Path) -> None:
 def test_a_decision_names_one_setting_for_every_model(tmp_path: Path) -> None:
     found = sweep(tmp_path)
     suite, store = finished.suite(), Bench(tmp_path).store
-    decision = decide(suite, found.results, SPECS, References(), store, {})
+    decision = decided(suite, found.results, SPECS, References(), store, {})
     assert decision.choices == found.summary.choices
     assert len(best_settings(found)) == 1
     assert (
