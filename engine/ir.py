@@ -454,8 +454,16 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     Raises:
         ModelError: the shape is unknown or has a symbolic dimension.
     """
-    if value.shape is None or not value.shape.is_static():
+    shape = static_shape(value)
+    if shape is None:
         raise ModelError(f"tensor {value.name}: its shape must be known and static, it is {value.shape}")
+    return shape
+
+
+def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """As :func:`shape_of`, but None where the shape is unknown or has a symbolic dimension, and for no value."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
     return tuple(dim for dim in value.shape if isinstance(dim, int))
 
 

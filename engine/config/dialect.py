@@ -17,6 +17,7 @@ from typing import Any
 from engine.config.parameters import Config
 from engine.config.values import split
 from engine.errors import ConfigError, hint
+from engine.terms import Device
 
 logger = logging.getLogger("engine.config")
 
@@ -231,7 +232,8 @@ def _op_config(section: Mapping[str, Any], requests: dict[str, Any], options: li
 
 def _node_config(section: Mapping[str, Any], requests: dict[str, Any], options: list[str]) -> None:
     requests["node_info"] = {
-        name: {"ON": "BPU", "InputType": _qtype(f"node_config.{name}", value)} for name, value in section.items()
+        name: {"ON": Device.BPU.value, "InputType": _qtype(f"node_config.{name}", value)}
+        for name, value in section.items()
     }
 
 

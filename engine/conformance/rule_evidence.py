@@ -22,13 +22,14 @@ from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
 from engine.convert.stages.source import READ
 from engine.errors import PtqlabError
-from engine.facts.devices import BPU, CPU, on_bpu
+from engine.facts.devices import on_bpu
 from engine.graph.scales import Gated, ScaleSource, Term, scale_source
 from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
 from engine.rulebook.marks import rules_of
 from engine.rulebook.name import Naming
+from engine.terms import Device
 
 MOST_NAMES = 20
 """How many contradictions, and how many cases that need it, are kept of a rule."""
@@ -153,7 +154,7 @@ def answer_of(case: RecordedCase) -> PlacementAnswer:
         integers = {str(value.name) for node in load_model(case.quantized).graph for value in node.outputs}
         for node in model.graph:
             if not is_calibration(node) and f"{node.outputs[0].name}_quantized" in integers:
-                devices.setdefault(printed_name(str(node.name)), BPU)
+                devices.setdefault(printed_name(str(node.name)), Device.BPU)
     calibration = read_yaml(case.config).get("calibration_parameters") or {}
     constants = weight_thresholds(model) if calibration.get("calibration_type") == "max" else {}
     thresholds = {**constants, **activation_thresholds(model)}
@@ -247,7 +248,7 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
         for rule in rules_of(node):
             table = rule.partition(".")[0]
             if table == "device" and (device := case.devices.get(printed_name(name))) is not None:
-                yield RuleVerdict(rule, name, (device == CPU) is not on_bpu(node))
+                yield RuleVerdict(rule, name, (device == Device.CPU) is not on_bpu(node))
             elif table == "rewrite" and theirs is not None:
                 yield RuleVerdict(rule, name, nodes.get(name) == node.op_type)
             elif table == "calibrated" and theirs is not None:

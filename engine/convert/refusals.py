@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.errors import UnsupportedError
-from engine.ir import shape_of
+from engine.ir import shape_of, static_shape
 
 NOT_IN_RUNTIME = frozenset(
     [
@@ -49,7 +49,7 @@ def refuse_unknown_shapes(optimized: ir.Model) -> None:
     """
     for node in optimized.graph:
         for value in node.outputs:
-            if value.name and (value.shape is None or not value.shape.is_static()):
+            if value.name and static_shape(value) is None:
                 refuse_cpu_operators(optimized)
                 raise UnsupportedError(
                     f"tensor {value.name} of node {node.name} ({node.op_type}) has the shape {value.shape}, which "

@@ -15,7 +15,7 @@ from engine.errors import UnsupportedError
 from engine.frontend.prepared import given_thresholds, given_types
 from engine.frontend.trained import MARK_TRAINED, why_not_trained
 from engine.place import NodeTypes, PlacementOptions, place
-from engine.terms import CalibrationType
+from engine.terms import CalibrationType, Device
 
 logger = logging.getLogger("engine.convert")
 
@@ -88,7 +88,7 @@ def _ask_by_type(config: Config, optimized: ir.Model, requests: dict[str, NodeTy
             if kind == "int16":
                 _add_request(requests, name, **{f"{side}_type": kind})
             elif name not in _placed_by_name(config):
-                _add_request(requests, name, on="BPU", input_type=kind)
+                _add_request(requests, name, on=Device.BPU, input_type=kind)
         if names:
             logger.info("The %s of all %s nodes are set to : %s", side, op_type, kind)
         else:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.ir import MARK_LATE, MARK_ON
-
-CPU, BPU = "CPU", "BPU"
+from engine.terms import Device
 
 
 def on_bpu(node: ir.Node) -> bool:
     """Whether ``node`` is marked to run on the BPU."""
-    return node.metadata_props.get(MARK_ON) == BPU
+    return node.metadata_props.get(MARK_ON) == Device.BPU
 
 
 def refused_late(node: ir.Node) -> bool:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import constant_of, shape_of
+from engine.ir import constant_of, shape_of, static_shape
 
 BATCH = "batch"
 
@@ -105,9 +105,8 @@ def _is_whole_fours(node: ir.Node) -> bool:
 
 def _has_whole_fours(value: ir.Value | None) -> bool:
     """Whether a sample of ``value`` is known to be a multiple of four elements."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return False
-    return math.prod(shape_of(value)) % _TOGETHER == 0
+    shape = static_shape(value)
+    return shape is not None and math.prod(shape) % _TOGETHER == 0
 
 
 def _is_one_sample(value: ir.Value) -> bool:

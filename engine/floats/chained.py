@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.alignment import aligned
 from engine.floats.depthwise import DepthwiseNode, is_depthwise
 from engine.floats.own_arithmetic import computed, has_own_arithmetic
-from engine.ir import constant_of, shape_of
+from engine.ir import constant_of, shape_of, static_shape
 from engine.ops.foreign.custom import CustomNode, is_custom
 
 if TYPE_CHECKING:
@@ -364,9 +364,8 @@ def _serialized(part: ir.GraphView, ir_version: int) -> bytes:
 
 def _spec(value: ir.Value) -> Spec | None:
     """Shape and type of an array for ``value``; None where they are not known."""
-    if value.dtype is None or value.shape is None or not value.shape.is_static():
-        return None
-    return shape_of(value), value.dtype.numpy()
+    shape = static_shape(value)
+    return None if shape is None or value.dtype is None else (shape, value.dtype.numpy())
 
 
 def _call(node: ir.Node) -> _Call:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError
 from engine.floats.compiled import DEPTHWISE
-from engine.ir import attribute, constant_of, shape_of, to_bytes
+from engine.ir import attribute, constant_of, shape_of, static_shape, to_bytes
 from engine.optimize.base import clip_bounds
 
 Array = NDArray[Any]
@@ -128,7 +128,7 @@ def _is_worthwhile(node: ir.Node) -> bool:
     kernel = constant_of(weight)
     if source is None or kernel is None or kernel.ndim != 4 or any(constant_of(bias) is None for bias in biases):
         return False
-    if any(value.shape is None or not value.shape.is_static() for value in (source, node.outputs[0])):
+    if any(static_shape(value) is None for value in (source, node.outputs[0])):
         return False
     result, taps = shape_of(node.outputs[0]), math.prod(kernel.shape[2:])
     return (

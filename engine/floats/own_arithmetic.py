@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError
 from engine.floats.compiled import ELEMENTWISE_BLOCK, GELU, MEAN_OF_MIDDLE, RSQRT, SOFTMAX_ROWS, SWISH
-from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
+from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
 from engine.ops.foreign.composite import PREPROCESS
 from engine.ops.softmax import normalised_axes
 
@@ -160,9 +160,7 @@ def _length_of_rows(node: ir.Node) -> int | None:
 
 def _shape_of_floats(value: ir.Value) -> tuple[int, ...] | None:
     """The static shape of a float32 tensor; ``None`` for others."""
-    if value.dtype != ir.DataType.FLOAT or value.shape is None or not value.shape.is_static():
-        return None
-    return shape_of(value)
+    return static_shape(value) if value.dtype == ir.DataType.FLOAT else None
 
 
 OWN_ARITHMETIC: Mapping[tuple[str, str], Callable[[ir.Node], Compute]] = MappingProxyType(

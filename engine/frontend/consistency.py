@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ModelError
-from engine.ir import attribute, constant_of
+from engine.ir import attribute, constant_of, static_shape
 
 Shape = tuple[int, ...]
 
@@ -35,7 +35,7 @@ def _nothing(node: ir.Node) -> str | None:
 
 def _too_small(node: ir.Node) -> str | None:
     """A window that is larger than what it moves over, or what crops more than there is."""
-    shapes = [shape for value in node.outputs if (shape := _shape(value)) is not None]
+    shapes = [shape for value in node.outputs if (shape := static_shape(value)) is not None]
     least = 1 if node.op_type in _WINDOWS else 0
     wrong = next((shape for shape in shapes if min(shape, default=least) < least), None)
     reason = "the window is larger than the padded input" if least else "it takes away more than there is"
@@ -68,13 +68,13 @@ def _kernel(node: ir.Node, weight: Shape) -> str | None:
 
 
 def _bias(node: ir.Node, channels: int) -> str | None:
-    bias = _shape(node.inputs[2]) if len(node.inputs) > 2 else None
+    bias = static_shape(node.inputs[2]) if len(node.inputs) > 2 else None
     return None if bias in (None, (channels,)) else f"{channels} channels need a bias of as many values, not {bias}"
 
 
 def _per_channel(node: ir.Node) -> str | None:
     """Every operand behind the first has one value per channel."""
-    x, others = _shape(node.inputs[0]), [_shape(value) for value in node.inputs[1:]]
+    x, others = static_shape(node.inputs[0]), [static_shape(value) for value in node.inputs[1:]]
     if x is None or len(x) < 2:
         return None
     wrong = next((shape for shape in others if shape not in (None, (x[1],))), None)
@@ -92,39 +92,39 @@ def _prelu(node: ir.Node) -> str | None:
 
 def _list(node: ir.Node) -> str | None:
     """The second operand is a list of numbers."""
-    given = _shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    given = static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
     return None if given is None or len(given) == 1 else f"its second input must be a list, it has the shape {given}"
 
 
 def _reshape(node: ir.Node) -> str | None:
     if (problem := _list(node)) is not None:
         return problem
-    before, after = _shape(node.inputs[0]), _shape(node.outputs[0])
+    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
     if before is None or after is None or prod(before) == prod(after):
         return None
     return f"shape {before} cannot become {after}: they differ in the number of elements"
 
 
 def _transpose(node: ir.Node) -> str | None:
-    x, order = _shape(node.inputs[0]), attribute(node, "perm")
+    x, order = static_shape(node.inputs[0]), attribute(node, "perm")
     fits = x is None or order is None or sorted(order) == list(range(len(x)))
     return None if fits else f"perm {list(order)} is no order of the {len(x or ())} axes of {x}"
 
 
 def _depth_to_space(node: ir.Node) -> str | None:
-    x, block = _shape(node.inputs[0]), attribute(node, "blocksize", 1)
+    x, block = static_shape(node.inputs[0]), attribute(node, "blocksize", 1)
     fits = x is None or (len(x) == 4 and block > 0 and x[1] % block**2 == 0)
     return None if fits else f"the channels of {x} cannot become blocks of {block}x{block}"
 
 
 def _space_to_depth(node: ir.Node) -> str | None:
-    x, block = _shape(node.inputs[0]), attribute(node, "blocksize", 1)
+    x, block = static_shape(node.inputs[0]), attribute(node, "blocksize", 1)
     fits = x is None or (len(x) == 4 and block > 0 and x[2] % block == 0 and x[3] % block == 0)
     return None if fits else f"height and width of {x} are no multiples of blocksize {block}"
 
 
 def _gather(node: ir.Node) -> str | None:
-    x, indices = _shape(node.inputs[0]), constant_of(node.inputs[1])
+    x, indices = static_shape(node.inputs[0]), constant_of(node.inputs[1])
     if x is None or indices is None or not indices.size:
         return None
     size = x[attribute(node, "axis", 0)]
@@ -134,7 +134,7 @@ def _gather(node: ir.Node) -> str | None:
 
 def _slice(node: ir.Node) -> str | None:
     """Starts, ends, axes and steps are lists of one length; older opsets have them as attributes."""
-    bounds = [_shape(value) for value in node.inputs[1:] if value is not None]
+    bounds = [static_shape(value) for value in node.inputs[1:] if value is not None]
     known = [shape for shape in bounds if shape is not None]
     if any(len(shape) != 1 or shape != known[0] for shape in known):
         return f"starts, ends, axes and steps must be lists of the same length, they are {known}"
@@ -151,7 +151,7 @@ def _recurrent(node: ir.Node) -> str | None:
     count = 2 if attribute(node, "direction", "forward") == "bidirectional" else 1
     hidden = recurrence[-1] if recurrence else 0
     expected = [(count, gates * hidden, x[-1] if x else 0), (count, gates * hidden, hidden)]
-    bias = _shape(node.inputs[3]) if len(node.inputs) > 3 else None
+    bias = static_shape(node.inputs[3]) if len(node.inputs) > 3 else None
     fits = [weight, recurrence] == expected and bias in (None, (count, 2 * gates * hidden))
     if len(x) == 3 and fits and attribute(node, "hidden_size", hidden) == hidden:
         return None
@@ -168,7 +168,7 @@ def _resize(node: ir.Node) -> str | None:
 
 
 def _clip(node: ir.Node) -> str | None:
-    shapes = [shape for value in node.inputs[1:] if (shape := _shape(value)) is not None and prod(shape) != 1]
+    shapes = [shape for value in node.inputs[1:] if (shape := static_shape(value)) is not None and prod(shape) != 1]
     return f"its limits must be single numbers, one is of shape {shapes[0]}" if shapes else None
 
 
@@ -178,14 +178,8 @@ def _lrn(node: ir.Node) -> str | None:
 
 
 def _shapes(node: ir.Node, count: int) -> list[Shape] | None:
-    found = [shape for value in node.inputs[:count] if (shape := _shape(value)) is not None]
+    found = [shape for value in node.inputs[:count] if (shape := static_shape(value)) is not None]
     return found if len(found) == count else None
-
-
-def _shape(value: ir.Value | None) -> Shape | None:
-    if value is None or value.shape is None or not value.shape.is_static():
-        return None
-    return tuple(dim for dim in value.shape if isinstance(dim, int))
 
 
 _WINDOWS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"})

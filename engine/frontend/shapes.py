@@ -12,7 +12,7 @@ import onnx_ir as ir
 from engine.errors import ModelError, UnsupportedError
 from engine.frontend.folding import folded
 from engine.frontend.outputs import cut
-from engine.ir import shape_of
+from engine.ir import shape_of, static_shape
 from engine.limits import beyond, limit
 from engine.ops.foreign import custom
 
@@ -185,7 +185,7 @@ def _check_structure(proto: onnx.ModelProto) -> None:
 
 
 def _is_dynamic(value: ir.Value) -> bool:
-    return value.shape is None or not value.shape.is_static()
+    return static_shape(value) is None
 
 
 def _infer_by_folding(model: ir.Model) -> None:

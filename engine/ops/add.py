@@ -27,6 +27,7 @@ from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
+from engine.terms import Device
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -153,7 +154,7 @@ def runs_as_convolution(node: ir.Node, march: Chip) -> bool:
     ``vit_sep`` on bernoulli2; 12 sums of what the BPU computed are convolutions, in 4 networks).
     """
     producers = [before_calibration(given(node, index)).producer() for index in (0, 1)]
-    on_cpu = any(item is not None and item.metadata_props.get(MARK_ON) == "CPU" for item in producers)
+    on_cpu = any(item is not None and item.metadata_props.get(MARK_ON) == Device.CPU for item in producers)
     return march.sums_as_convolutions and _adds_two_maps(node) and not on_cpu
 
 

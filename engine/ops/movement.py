@@ -15,6 +15,7 @@ from engine.ops.core.float_nodes import TO_NHWC, given, is_constant, nhwc_axis, 
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS, WHOLE_MAP, RowAccess
+from engine.terms import Device
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -268,7 +269,7 @@ def _layout_moved(value: ir.Value) -> str:
     Integers of such a tensor are only moved up to the calibration behind (both Slices of ``swin_b`` that are so).
     """
     while calibration_of(value) is None and (producer := value.producer()) is not None:
-        if producer.metadata_props.get(MARK_ON) != "BPU":
+        if producer.metadata_props.get(MARK_ON) != Device.BPU:
             return "NCHW"
         value = given(producer, 0)
     return "NHWC"

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION
-from engine.optimize.base import RELATIVE_TOLERANCE, clip_bounds, constant
+from engine.optimize.base import RELATIVE_TOLERANCE, clip_bounds, initializer_of
 
 _Pattern = Callable[..., Any]
 
@@ -69,7 +69,7 @@ class _Matcher(pattern.SimplePatternMatcher):
 
 
 def _is_scalar(value: ir.Value, expected: float) -> bool:
-    array = constant(value)
+    array = initializer_of(value)
     if array is None or array.size != 1:
         return False
     return math.isclose(float(array.reshape(())), expected, rel_tol=RELATIVE_TOLERANCE)

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from engine.graph import sole_reader
 from engine.ir import attribute
-from engine.optimize.base import RELATIVE_TOLERANCE, NodePass, collapse, constant, is_standard
+from engine.optimize.base import RELATIVE_TOLERANCE, NodePass, collapse, initializer_of, is_standard
 from engine.optimize.contract import Condition, GraphPass
 
 
@@ -78,7 +78,7 @@ class CollapseRsqrt(NodePass):
         shifted = _only_read_by(source, root, "Add")
         if shifted is not None:
             for x, other in (shifted.inputs, reversed(shifted.inputs)):
-                array = constant(other)
+                array = initializer_of(other)
                 if x is not None and array is not None and array.size == 1 and x.shape == shifted.outputs[0].shape:
                     source, epsilon = x, float(array.reshape(()))
         collapse(node, "HzRsqrt", source, epsilon=epsilon, is_sqrt_add_reciprocal=0)

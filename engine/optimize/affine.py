@@ -14,21 +14,20 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.graph import sole_reader
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
     absorb_next,
     add_initializer,
     bypass,
-    constant,
     graph_of,
+    initializer_of,
     ints,
     is_standard,
     make_node,
     padding_of,
     replace_constant,
-    static_shape,
     substitute,
 )
 from engine.optimize.contract import GraphPass
@@ -205,7 +204,7 @@ class FoldAffineIntoNext(GraphPass):
         of_rows = following.metadata_props.get(MARK_PRODUCT) == ROWS
         if node.op_type in ("Add", "Sub") and not of_rows and not _is_scaled(node):
             return False
-        weight, bias = constant(following.inputs[1]), _bias_of(following)
+        weight, bias = initializer_of(following.inputs[1]), _bias_of(following)
         if following.inputs[0] is not source or weight is None or bias is None:
             return False
         if _pads(following):
@@ -338,7 +337,7 @@ def _any_affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
     if node.op_type == "BatchNormalization":
         return _affine_of_batch_norm(node)
     left, right = node.inputs[0], node.inputs[1]
-    left_constant, right_constant = constant(left), constant(right)
+    left_constant, right_constant = initializer_of(left), initializer_of(right)
     if left is None or right is None or (left_constant is None) == (right_constant is None):
         return None
     value, array = (left, right_constant) if right_constant is not None else (right, left_constant)
@@ -363,7 +362,7 @@ def _any_affine_of(node: ir.Node) -> tuple[ir.Value, Affine] | None:
 
 def _affine_of_batch_norm(node: ir.Node) -> tuple[ir.Value, Affine] | None:
     value = node.inputs[0]
-    arrays = [constant(item) for item in node.inputs[1:5]]
+    arrays = [initializer_of(item) for item in node.inputs[1:5]]
     training = attribute(node, "training_mode", 0) or any(output.uses() for output in node.outputs[1:])
     if value is None or any(array is None for array in arrays) or training:
         return None
@@ -408,7 +407,7 @@ def _joined_convolutions(value: ir.Value) -> list[ir.Node]:
 
 def _folded(conv: ir.Node, affine: Affine) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Weight, not rounded yet, and bias of ``conv`` with ``affine`` behind it; ``None`` where they cannot be."""
-    weight, bias = constant(conv.inputs[1]), _bias_of(conv)
+    weight, bias = initializer_of(conv.inputs[1]), _bias_of(conv)
     if weight is None or bias is None:
         return None
     found = _scale_outputs(conv, weight, affine.scale), affine.of(bias)
@@ -448,7 +447,7 @@ def _before_reshapes(value: ir.Value) -> ir.Value:
 def _bias_of(conv: ir.Node) -> NDArray[np.float64] | None:
     """The constant bias of ``conv``, zeros where it has none, ``None`` where it is computed."""
     if _has_bias(conv):
-        bias = constant(conv.inputs[2])
+        bias = initializer_of(conv.inputs[2])
         return None if bias is None else bias.astype(np.float64)
     shape = static_shape(conv.outputs[0])
     return None if shape is None else np.zeros(shape[1])
@@ -466,7 +465,7 @@ def _suffix(node: ir.Node) -> str:
 def _rename_bias(conv: ir.Node) -> None:
     """Give the bias of ``conv`` that takes in a sum the name of a new one."""
     old = conv.inputs[2] if _has_bias(conv) else None
-    array = constant(old)
+    array = initializer_of(old)
     if old is not None and array is not None:
         conv.replace_input_with(2, add_initializer(graph_of(conv), f"{conv.name}{old.name}_fuse_add_sub", array))
 

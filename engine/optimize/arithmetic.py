@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from engine.ir import static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
-    constant,
     graph_of,
+    initializer_of,
     make_node,
     replace_constant,
-    static_shape,
     substitute,
 )
 
@@ -41,7 +41,7 @@ class LargerFactorFirst(NodePass):
     def remains(self, node: ir.Node) -> bool:
         """A computed factor in front of a larger one."""
         first, second = (static_shape(value) for value in node.inputs)
-        if first is None or second is None or constant(node.inputs[0]) is not None:
+        if first is None or second is None or initializer_of(node.inputs[0]) is not None:
             return False
         return math.prod(first) < math.prod(second)
 
@@ -58,7 +58,7 @@ class DivToReciprocal(NodePass):
         left, right = node.inputs[0], node.inputs[1]
         if left is None or right is None or right.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
             return False
-        divisor = constant(right)
+        divisor = initializer_of(right)
         if divisor is not None:
             return _multiply_by_inverse(node, left, right, divisor)
         reciprocal = make_node(
@@ -85,7 +85,7 @@ class DivToReciprocal(NodePass):
         """One by a computed float tensor."""
         left, right = node.inputs[0], node.inputs[1]
         is_float = right is not None and right.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
-        return left is not None and is_float and constant(right) is None
+        return left is not None and is_float and initializer_of(right) is None
 
 
 class ExpandConstants(NodePass):
@@ -114,7 +114,7 @@ class ExpandConstants(NodePass):
 
     def _short(self, node: ir.Node) -> list[tuple[int, ir.Value, Array]]:
         """Index, value and array of the constants that have too few dimensions."""
-        arrays = [(index, value, constant(value)) for index, value in enumerate(node.inputs) if value is not None]
+        arrays = [(index, value, initializer_of(value)) for index, value in enumerate(node.inputs) if value is not None]
         return [
             (index, value, array)
             for index, value, array in arrays
@@ -174,7 +174,7 @@ class WhereToProducts(NodePass):
             return False
         if chosen.dtype != ir.DataType.FLOAT or _may_be_undefined((chosen, other)):
             return False
-        decided = constant(condition)
+        decided = initializer_of(condition)
         if decided is None:
             masks, new_nodes = _computed_masks(node, condition)
         else:
@@ -198,7 +198,7 @@ def _may_be_undefined(values: Sequence[ir.Value]) -> bool:
     pending, seen = list(values), set(values)
     while pending:
         value = pending.pop()
-        array, producer = constant(value), value.producer()
+        array, producer = initializer_of(value), value.producer()
         if array is not None and array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             return True
         new = [] if producer is None else [item for item in producer.inputs if item is not None and item not in seen]
@@ -260,5 +260,5 @@ def _multiply_by_inverse(node: ir.Node, left: ir.Value, right: ir.Value, divisor
 
 
 def _is_one(value: ir.Value) -> bool:
-    array = constant(value)
+    array = initializer_of(value)
     return array is not None and array.size == 1 and float(array.reshape(())) == 1.0

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import HORIZON_DOMAIN, attribute
+from engine.ir import HORIZON_DOMAIN, attribute, static_shape
 from engine.optimize.contract import GraphPass
 
 Array = NDArray[Any]
@@ -73,19 +73,12 @@ def graph_of(node: ir.Node) -> ir.Graph:
     return graph
 
 
-def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Shape of ``value`` as integers, ``None`` where any part is unknown."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return None
-    return tuple(dim for dim in value.shape if isinstance(dim, int))
-
-
 def is_standard(node: ir.Node | None, *op_types: str) -> bool:
     """Whether ``node`` is one of ONNX's own operators ``op_types``."""
     return node is not None and node.domain in ("", "ai.onnx") and node.op_type in op_types
 
 
-def constant(value: ir.Value | None) -> Array | None:
+def initializer_of(value: ir.Value | None) -> Array | None:
     """The array of an initializer; ``None`` for everything else, also for an initializer that is a graph input."""
     if value is None or value.const_value is None or value.is_graph_input():
         return None
@@ -235,7 +228,7 @@ def axes_of(node: ir.Node, rank: int) -> tuple[int, ...] | None:
     """
     axes = attribute(node, "axes")
     if axes is None and len(node.inputs) > 1 and node.inputs[1] is not None:
-        array = constant(node.inputs[1])
+        array = initializer_of(node.inputs[1])
         if array is None:
             return None
         axes = array.tolist()
@@ -250,7 +243,7 @@ def clip_bounds(node: ir.Node) -> tuple[float, float] | None:
         if value is None:
             bounds.append(float(attribute(node, name, default)))
             continue
-        array = constant(value)
+        array = initializer_of(value)
         if array is None or array.size != 1:
             return None
         bounds.append(float(array.reshape(())))
@@ -275,7 +268,7 @@ class Padding:
 
 def padding_of(node: ir.Node, rank: int) -> Padding | None:
     """What ``Pad`` does to a tensor of ``rank``: attributes before opset 11, inputs since; ``None`` if not constant."""
-    given = [constant(value) if value is not None else None for value in node.inputs[1:]]
+    given = [initializer_of(value) if value is not None else None for value in node.inputs[1:]]
     if any(value is not None and array is None for value, array in zip(node.inputs[1:], given, strict=True)):
         return None
     pads_input, value_input, axes_input = (given + [None] * 3)[:3]

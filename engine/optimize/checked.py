@@ -14,9 +14,8 @@ import onnx
 import onnx_ir as ir
 
 from engine.errors import OptimizeError
-from engine.ir import HORIZON_DOMAIN, MARK_MADE
+from engine.ir import HORIZON_DOMAIN, MARK_MADE, static_shape
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS
-from engine.optimize.base import static_shape
 
 MAX_ROUNDS = 100
 """Bound on the rounds of passes; every round that changes something removes or replaces a node for good."""

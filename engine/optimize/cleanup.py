@@ -9,20 +9,19 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.graph import sole_reader
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     NodePass,
     absorb_next,
     add_initializer,
     bypass,
     can_bypass,
-    constant,
     graph_of,
+    initializer_of,
     ints,
     is_standard,
     make_node,
     padding_of,
-    static_shape,
     substitute,
 )
 from engine.optimize.contract import Condition
@@ -85,7 +84,7 @@ class RemoveNoOps(NodePass):
 
     @staticmethod
     def _gathers_all(node: ir.Node, shape: tuple[int, ...]) -> bool:
-        indices = constant(node.inputs[1])
+        indices = initializer_of(node.inputs[1])
         size = shape[attribute(node, "axis", 0)]
         return indices is not None and indices.shape == (size,) and np.array_equal(indices % size, np.arange(size))
 
@@ -93,7 +92,7 @@ class RemoveNoOps(NodePass):
     def _steps_forward(node: ir.Node) -> bool:
         if len(node.inputs) < 5 or node.inputs[4] is None:
             return True
-        steps = constant(node.inputs[4])
+        steps = initializer_of(node.inputs[4])
         return steps is not None and bool(np.all(steps > 0))
 
 
@@ -180,7 +179,7 @@ class MergeReshapes(NodePass):
     def rewrite(self, node: ir.Node) -> bool:
         first = node.inputs[0].producer() if node.inputs[0] is not None else None
         shape = static_shape(node.outputs[0])
-        target = constant(node.inputs[1])
+        target = initializer_of(node.inputs[1])
         if not is_standard(first, "Reshape") or first is None or first.inputs[0] is None or shape is None:
             return False
         if target is None or bool(np.any(target == 0)):

@@ -7,7 +7,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from engine.frontend.folding import folded
 from engine.limits import limit
-from engine.optimize.base import add_initializer, constant, is_standard
+from engine.optimize.base import add_initializer, initializer_of, is_standard
 from engine.optimize.contract import CONSTANTS_ARE_INITIALIZERS, GraphPass
 
 MAX_FOLDED_ELEMENTS = 1 << 26
@@ -78,7 +78,9 @@ class OwnWeights(GraphPass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         found = [(node, node.inputs[1]) for node in model.graph if is_standard(node, "Conv") and _shares_weight(node)]
-        shared = [(node, value, array) for node, value in found if value and (array := constant(value)) is not None]
+        shared = [
+            (node, value, array) for node, value in found if value and (array := initializer_of(value)) is not None
+        ]
         if sum(array.nbytes for _, _, array in shared) > limit("FOLDED_BYTES"):
             return ir.passes.PassResult(model, False)
         for node, value, array in shared:
@@ -89,7 +91,7 @@ class OwnWeights(GraphPass):
 def _shares_weight(conv: ir.Node) -> bool:
     """Whether another convolution has the constant weight of ``conv``."""
     weight = conv.inputs[1]
-    if weight is None or constant(weight) is None:
+    if weight is None or initializer_of(weight) is None:
         return False
     return any(usage.node is not conv and is_standard(usage.node, "Conv") for usage in weight.uses())
 

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute
-from engine.optimize.base import NodePass, Padding, add_initializer, constant, graph_of, padding_of, static_shape
+from engine.ir import attribute, static_shape
+from engine.optimize.base import NodePass, Padding, add_initializer, graph_of, initializer_of, padding_of
 
 _REDUCTIONS = frozenset(
     f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -126,7 +126,7 @@ class ReshapeWithoutZeros(NodePass):
     op_types = frozenset({"Reshape"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        target, shape = constant(node.inputs[1]), static_shape(node.inputs[0])
+        target, shape = initializer_of(node.inputs[1]), static_shape(node.inputs[0])
         if target is None or shape is None or not _copies_sizes(node, target, shape):
             return False
         sizes = np.array([shape[axis] if size == 0 else size for axis, size in enumerate(target)], np.int64)
@@ -135,7 +135,7 @@ class ReshapeWithoutZeros(NodePass):
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        target, shape = constant(node.inputs[1]), static_shape(node.inputs[0])
+        target, shape = initializer_of(node.inputs[1]), static_shape(node.inputs[0])
         return target is not None and shape is not None and _copies_sizes(node, target, shape)
 
 

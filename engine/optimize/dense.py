@@ -9,18 +9,17 @@ import onnx_ir as ir
 
 from engine.chips import GraphRules
 from engine.graph import sole_reader
-from engine.ir import attribute, mark
+from engine.ir import attribute, mark, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
-    constant,
     graph_of,
+    initializer_of,
     ints,
     is_standard,
     make_node,
     replace_constant,
-    static_shape,
     substitute,
 )
 from engine.optimize.contract import GraphPass
@@ -200,8 +199,8 @@ class FoldAffineIntoProduct(GraphPass):
         if found is None or conv is None:
             return False
         before, scale, shift = found
-        weight = constant(conv.inputs[1])
-        bias = constant(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
+        weight = initializer_of(conv.inputs[1])
+        bias = initializer_of(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
         if weight is None or bias is None:
             return False
         wide = weight.astype(np.float64)
@@ -223,7 +222,7 @@ class FoldAffineIntoProduct(GraphPass):
 def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     """Operand, factor and summand, each of shape (features,), of ``node``; ``None`` where it is something else."""
     shape = static_shape(node.outputs[0])
-    operands = [constant(item) for item in node.inputs]
+    operands = [initializer_of(item) for item in node.inputs]
     index = next((i for i, array in enumerate(operands) if array is not None), None)
     if not shape or index is None or operands[1 - index] is not None or (node.op_type == "Sub" and index == 0):
         return None
@@ -362,11 +361,11 @@ def _reshape(
 def dense_of(node: ir.Node) -> Dense | None:
     """The constant matrix product that ``node`` is; ``None`` where an operand is computed or ``x`` is transposed."""
     weight_value = node.inputs[1]
-    weight = constant(weight_value)
+    weight = initializer_of(weight_value)
     if weight_value is None or weight is None or weight.ndim != 2:
         return None
     bias_value = node.inputs[2] if len(node.inputs) > 2 else None
-    bias = constant(bias_value)
+    bias = initializer_of(bias_value)
     if bias_value is not None and bias is None:
         return None
     if node.op_type == "Gemm":

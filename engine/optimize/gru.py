@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
-    constant,
     graph_of,
+    initializer_of,
     make_node,
     make_split,
-    static_shape,
     substitute_outputs,
 )
 from engine.optimize.recurrent import MAX_STEPS
@@ -216,7 +215,7 @@ def _read(node: ir.Node) -> _Gru | None:
     """The cell that ``node`` is; ``None`` where it is none that can be unrolled."""
     shape = static_shape(node.inputs[0])
     given = (*node.inputs, None, None, None)[1:4]
-    weight, recurrence, bias = (constant(value) for value in given)
+    weight, recurrence, bias = (initializer_of(value) for value in given)
     if shape is None or weight is None or recurrence is None or (given[2] is not None and bias is None):
         return None
     if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS or weight.dtype != np.float32:
@@ -243,5 +242,5 @@ def _read(node: ir.Node) -> _Gru | None:
 def _starts_from_zero(node: ir.Node) -> bool:
     """Whether lengths are absent, and the initial state is absent or constant zeros."""
     lengths, hidden = (*node.inputs[4:], None, None)[:2]
-    state = constant(hidden)
+    state = initializer_of(hidden)
     return lengths is None and (hidden is None or (state is not None and not state.any()))

@@ -7,17 +7,16 @@ import onnx_ir as ir
 
 from engine.chips import GraphRules
 from engine.graph import sole_reader
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     NodePass,
     absorb_next,
     add_initializer,
     axes_of,
-    constant,
     graph_of,
+    initializer_of,
     is_standard,
     make_node,
-    static_shape,
     substitute,
 )
 
@@ -44,7 +43,7 @@ class KeepReducedAxis(NodePass):
         graph = graph_of(node)
         inputs = list(node.inputs)
         attributes = {name: attr.value for name, attr in node.attributes.items()}
-        indices = constant(node.inputs[1]) if node.op_type == "Gather" else None
+        indices = initializer_of(node.inputs[1]) if node.op_type == "Gather" else None
         if indices is not None and inputs[1] is not None:
             inputs[1] = add_initializer(graph, f"{node.name}{inputs[1].name}", indices.reshape(-1).astype(np.int32))
         else:
@@ -80,7 +79,7 @@ class KeepReducedAxis(NodePass):
         if rank < 2:
             return None
         if node.op_type == "Gather":
-            indices = constant(node.inputs[1])
+            indices = initializer_of(node.inputs[1])
             return int(attribute(node, "axis", 0)) % rank if indices is not None and indices.ndim == 0 else None
         if attribute(node, "keepdims", 1):
             return None

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute
-from engine.optimize.base import (
-    NodePass,
-    add_initializer,
-    constant,
-    graph_of,
-    make_node,
-    static_shape,
-    substitute,
-)
+from engine.ir import attribute, static_shape
+from engine.optimize.base import NodePass, add_initializer, graph_of, initializer_of, make_node, substitute
 
 _SUFFIXES = {1: "scale", 2: "B"}
 """What is added to the names of the reshaped parameters of an InstanceNormalization: those of its own inputs."""
@@ -62,7 +54,7 @@ class DecomposeNormalization(NodePass):
     def remains(self, node: ir.Node) -> bool:
         """One of a known shape with constant scale, whose other results are not read."""
         rank = len(static_shape(node.inputs[0]) or ())
-        is_computed = len(node.inputs) > 1 and constant(node.inputs[1]) is None
+        is_computed = len(node.inputs) > 1 and initializer_of(node.inputs[1]) is None
         least = 0 if node.op_type == "LayerNormalization" else 2
         return rank > least and not is_computed and not _gives_statistics(node)
 
@@ -120,7 +112,7 @@ class DecomposeNormalization(NodePass):
     def _parameter(node: ir.Node, index: int, shape: tuple[int, ...] | None) -> ir.Value | None:
         """Constant input ``index`` of ``node``, reshaped to broadcast; ``None`` where it is absent or computed."""
         value = node.inputs[index] if index < len(node.inputs) else None
-        array = constant(value)
+        array = initializer_of(value)
         if value is None or array is None:
             return None
         return (

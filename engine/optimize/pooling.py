@@ -9,18 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import GraphRules
-from engine.ir import attribute
-from engine.optimize.base import (
-    Array,
-    NodePass,
-    add_initializer,
-    axes_of,
-    graph_of,
-    ints,
-    make_node,
-    static_shape,
-    substitute,
-)
+from engine.ir import attribute, static_shape
+from engine.optimize.base import Array, NodePass, add_initializer, axes_of, graph_of, ints, make_node, substitute
 
 Window = tuple[int, int]
 

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
-    constant,
     graph_of,
+    initializer_of,
     make_node,
     make_split,
-    static_shape,
     substitute_outputs,
 )
 
@@ -259,7 +258,7 @@ class _Unrolled:
 
     @staticmethod
     def _array(value: ir.Value) -> Array:
-        array = constant(value)
+        array = initializer_of(value)
         if array is None:
             raise ValueError(f"{value.name} is not constant")
         return array
@@ -286,7 +285,7 @@ def _read(node: ir.Node) -> _Lstm | None:
     """The cell that ``node`` is; ``None`` where it is none that can be unrolled."""
     shape = static_shape(node.inputs[0])
     given = (*node.inputs, None, None, None)[1:4]
-    weight, recurrence, bias = (constant(value) for value in given)
+    weight, recurrence, bias = (initializer_of(value) for value in given)
     weights, recurrences, biases = given
     if shape is None or weight is None or recurrence is None or (biases is not None and bias is None):
         return None
@@ -319,5 +318,5 @@ _ACTIVATIONS = ("Sigmoid", "Tanh", "Tanh")
 def _starts_from_zero(node: ir.Node) -> bool:
     """Whether lengths and peepholes are absent, and initial states absent or constant zeros."""
     lengths, hidden, cell, peepholes = (*node.inputs[4:], None, None, None, None)[:4]
-    states = [constant(value) for value in (hidden, cell) if value is not None]
+    states = [initializer_of(value) for value in (hidden, cell) if value is not None]
     return lengths is None and peepholes is None and all(array is not None and not array.any() for array in states)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.graph import sole_reader
-from engine.ir import HORIZON_DOMAIN
-from engine.optimize.base import NodePass, ints, is_standard, make_node, static_shape, substitute
+from engine.ir import HORIZON_DOMAIN, static_shape
+from engine.optimize.base import NodePass, ints, is_standard, make_node, substitute
 
 
 class CollapseShuffle(NodePass):

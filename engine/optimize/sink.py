@@ -15,18 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute, own_name
+from engine.ir import attribute, own_name, static_shape
 from engine.optimize.affine import becomes_depthwise
 from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
     axes_of,
-    constant,
     graph_of,
+    initializer_of,
     is_standard,
     make_node,
-    static_shape,
     substitute,
     substitute_outputs,
 )
@@ -102,7 +101,7 @@ class SinkTranspose(_Sink):
 
         Asked with a Gelu by Tanh of a map with channels last; not the scores of ``detr``.
         """
-        arrays = [array for array in map(constant, node.inputs) if array is not None]
+        arrays = [array for array in map(initializer_of, node.inputs) if array is not None]
         return all(array.size == 1 for array in arrays) and not any(_is_of_rows(each) for each in movements)
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
@@ -376,7 +375,7 @@ class SinkReshapeBehindSoftmax(NodePass):
 
 def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool:
     """Move the reshape ``movement`` behind a ``Slice`` along axes that it keeps whole."""
-    given = [constant(value) for value in node.inputs[1:4]]
+    given = [initializer_of(value) for value in node.inputs[1:4]]
     if len(given) < _SLICE_WITH_AXES or any(array is None for array in given):
         return False
     result, graph = node.outputs[0], graph_of(node)
@@ -512,19 +511,19 @@ def _producer(value: ir.Value, op_type: str) -> ir.Node | None:
     if producer is None or not is_standard(producer, op_type) or static_shape(producer.inputs[0]) is None:
         return None
     if op_type == "Reshape":
-        return producer if constant(producer.inputs[1]) is not None else None
+        return producer if initializer_of(producer.inputs[1]) is not None else None
     return producer if attribute(producer, "perm") is not None else None
 
 
 def _fixed(value: ir.Value) -> bool:
-    return constant(value) is not None
+    return initializer_of(value) is not None
 
 
 def _operands(node: ir.Node) -> dict[int, Array]:
     """Constant operands of element-wise arithmetic that hold more than one number."""
     if node.op_type in REDUCTIONS or node.op_type == "Conv":
         return {}
-    arrays = {index: constant(value) for index, value in enumerate(node.inputs)}
+    arrays = {index: initializer_of(value) for index, value in enumerate(node.inputs)}
     return {index: array for index, array in arrays.items() if array is not None and (array.size > 1 or array.ndim > 1)}
 
 

@@ -6,17 +6,16 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph import sole_reader
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     NodePass,
     absorb_next,
     add_initializer,
-    constant,
     graph_of,
+    initializer_of,
     is_standard,
     make_node,
     replace_constant,
-    static_shape,
     substitute,
 )
 from engine.optimize.contract import GraphPass
@@ -68,7 +67,7 @@ class AbsorbReshapeIntoTranspose(NodePass):
 
     def rewrite(self, node: ir.Node) -> bool:
         perm, reshape = attribute(node, "perm"), _sole_producer(node, "Reshape")
-        if reshape is None or perm is None or constant(reshape.inputs[1]) is None:
+        if reshape is None or perm is None or initializer_of(reshape.inputs[1]) is None:
             return False
         before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
         if before is None or after is None:
@@ -168,7 +167,7 @@ def _transposed_and_reshaped(node: ir.Node) -> tuple[ir.Node, ir.Node] | None:
     """
     reshape = _sole_producer(node, "Reshape")
     first = None if reshape is None else _sole_producer(reshape, "Transpose")
-    if reshape is None or first is None or constant(reshape.inputs[1]) is None:
+    if reshape is None or first is None or initializer_of(reshape.inputs[1]) is None:
         return None
     return None if None in (attribute(first, "perm"), attribute(node, "perm")) else (first, reshape)
 

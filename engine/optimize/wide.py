@@ -6,17 +6,16 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.ir import attribute
+from engine.ir import attribute, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
-    constant,
     graph_of,
+    initializer_of,
     ints,
     make_node,
     make_split,
-    static_shape,
     substitute,
 )
 
@@ -37,14 +36,14 @@ class SplitWideConv(NodePass):
 
     def remains(self, node: ir.Node) -> bool:
         """A dense 1x1 convolution with the given numbers of channels."""
-        weight, shape = constant(node.inputs[1]), static_shape(node.inputs[0])
+        weight, shape = initializer_of(node.inputs[1]), static_shape(node.inputs[0])
         if self.part is None or weight is None or shape is None or len(shape) != 4:
             return False
         plain = weight.shape[2:] == (1, 1) and attribute(node, "group", 1) == 1 and not any(ints(node, "pads", ()))
         return plain and self.part < shape[1] <= self.limit
 
     def rewrite(self, node: ir.Node) -> bool:
-        source, weight = node.inputs[0], constant(node.inputs[1])
+        source, weight = node.inputs[0], initializer_of(node.inputs[1])
         if self.part is None or source is None or weight is None or not self.remains(node):
             return False
         channels = (static_shape(source) or ())[1]

@@ -12,7 +12,7 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b0659a", "#b8860b", "#3f9fd8", "#7
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
 """Shapes of points, in the order of a second distinction."""
 
-BPU, CPU = "#0072b2", "#b35900"
+BPU_COLOUR, CPU_COLOUR = "#0072b2", "#b35900"
 """Colours of nodes by where they run; white letters on them can be read."""
 
 WORSE_BETTER: list[list[float | str]] = [[0, "#e69f00"], [0.5, "#f3f0e6"], [1, "#56b4e9"]]

@@ -22,7 +22,7 @@ from engine.compile.schedule import Schedule
 from engine.ir import file_names, write_atomically
 from engine.page_links import PageKind, identity, write_page
 from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
-from engine.pages.colours import BPU, CPU, PALETTE
+from engine.pages.colours import BPU_COLOUR, CPU_COLOUR, PALETTE
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
 from engine.perf.timeline import INTERVAL_US, Interval, LayerTimes, intervals, timeline
@@ -330,7 +330,7 @@ def structure_png(structure: Structure) -> bytes:
             arrowprops={"arrowstyle": "-|>", "color": "#6b7280"},
         )
     for node in structure.nodes:
-        colour = BPU if node.device is Device.BPU else CPU
+        colour = BPU_COLOUR if node.device is Device.BPU else CPU_COLOUR
         box = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "none"}
         label = in_picture(node.label)
         axes.text(*places[node.name], label, ha="center", va="center", color="white", fontsize=8, bbox=box)

@@ -9,13 +9,14 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.chains import chains
-from engine.facts.devices import BPU, CPU, on_bpu
+from engine.facts.devices import on_bpu
 from engine.ir import MARK_LATE, MARK_ON, MARK_RULE, is_calibration, mark
 from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.place.options import PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.device import OPERATORS, DeviceSite, DeviceStep, On, Place
 from engine.rulebook.rule import Rule
+from engine.terms import Device
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ def mark_placement(
 
 def wanted_on_bpu(options: PlacementOptions) -> set[str]:
     """Names of the nodes that the configuration sends to the BPU."""
-    return {name for name, types in options.node_info.items() if types.on == BPU} | set(options.run_on_bpu)
+    return {name for name, types in options.node_info.items() if types.on == Device.BPU} | set(options.run_on_bpu)
 
 
 def asked_on_cpu(options: PlacementOptions) -> set[str]:
     """Names of the nodes that the configuration sends to the CPU."""
-    return {name for name, types in options.node_info.items() if types.on == CPU} | set(options.run_on_cpu)
+    return {name for name, types in options.node_info.items() if types.on == Device.CPU} | set(options.run_on_cpu)
 
 
 def reason_for_cpu(node: ir.Node, march: Chip, options: PlacementOptions, on_request: bool) -> Reason | None:
@@ -102,14 +103,14 @@ def _settle(nodes: list[ir.Node]) -> Iterator[ir.Node]:
     """Let what is refused late leave the BPU; those nodes."""
     for node in nodes:
         if on_bpu(node) and MARK_LATE in node.metadata_props:
-            mark(node, MARK_ON, CPU)
+            mark(node, MARK_ON, Device.CPU)
             yield node
 
 
 def _set(site: DeviceSite, rule: Rule[DeviceSite, Place], *, settled: bool) -> None:
     """Let the node of ``site`` be where ``rule`` says; what is refused late stays on the BPU until that is settled."""
     place, late = rule.then, rule.then.on is On.LATE
-    mark(site.node, MARK_ON, CPU if place.on is On.CPU or (late and settled) else BPU)
+    mark(site.node, MARK_ON, Device.CPU if place.on is On.CPU or (late and settled) else Device.BPU)
     mark(site.node, MARK_LATE, "1" if late else None)
     mark(site.node, MARK_RULE, rule.id)
     set_reason(site.node, place.reason(site))

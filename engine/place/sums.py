@@ -7,7 +7,6 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.chains import chains
-from engine.facts.devices import BPU
 from engine.ir import MARK_ON, QMAX, mark, shape_of
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.float_nodes import given
@@ -15,6 +14,7 @@ from engine.optimize.affine import Affine, depthwise_convolution
 from engine.place.calibration import calibrate_weight
 from engine.place.options import INT8
 from engine.rulebook.name import NamedPart, NameSite, Naming
+from engine.terms import Device
 
 
 def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None = None) -> None:
@@ -39,7 +39,7 @@ def _read_through_convolution(graph: ir.Graph, node: ir.Node, names: Naming) -> 
     channels = shape_of(value)[1]
     same = Affine(np.ones(channels), np.zeros(channels))
     convolution = depthwise_convolution(graph, value, same, str(node.name), name, name)
-    mark(convolution, MARK_ON, BPU)
+    mark(convolution, MARK_ON, Device.BPU)
     graph.insert_before(node, convolution)
     node.replace_input_with(0, convolution.outputs[0])
     calibrate_weight(convolution, 1, 0, names)

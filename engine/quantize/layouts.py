@@ -9,6 +9,7 @@ import onnx_ir as ir
 from engine.graph import sole_reader, used_once
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, shape_of
 from engine.ops.core.float_nodes import TO_NHWC
+from engine.optimize.base import bypass
 from engine.rulebook.name import TO_NCHW_MARK, NamedPart, NameSite, Naming
 
 TO_NCHW = (0, 3, 1, 2)
@@ -43,7 +44,7 @@ def simplify_layouts(graph: ir.Graph, names: Naming) -> None:
         if _is(node, "Transpose"):
             _merge_with_producer(graph, node, names)
             if node.graph is graph and _changes_nothing(node):
-                _bypass(graph, node)
+                _bypass_unshared(node)
         elif _is(node, "Reshape"):
             _absorb_pixel_transpose(graph, node, names)
     for node in list(graph):
@@ -73,7 +74,7 @@ def _merge_transposes(graph: ir.Graph, node: ir.Node) -> None:
     node.replace_input_with(0, _input(producer))
     _remove_unread(graph, producer)
     if _is_identity(perm):
-        _bypass(graph, node)
+        _bypass_unshared(node)
 
 
 def _merge_reshapes(graph: ir.Graph, node: ir.Node) -> None:
@@ -114,7 +115,7 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
     dequantize.outputs[0].shape = node.outputs[0].shape
     name = node.outputs[0].name
     _remove_unread(graph, before)
-    _bypass(graph, node)
+    _bypass_unshared(node)
     dequantize.outputs[0].name = name
 
 
@@ -135,7 +136,7 @@ def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node, nam
         name = names.of(NameSite(NamedPart.SHAPE, node=str(reshape.name), transpose=str(node.name)))
         _set_shape(graph, reshape, shape_of(node.outputs[0]), name)
         target.shape = node.outputs[0].shape
-        _bypass(graph, node)
+        _bypass_unshared(node)
 
 
 def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
@@ -213,7 +214,7 @@ def _reshape_further(graph: ir.Graph, first: ir.Node, node: ir.Node) -> None:
     source, name = _input(node), node.outputs[0].name
     first.replace_input_with(1, node.inputs[1])
     source.shape = node.outputs[0].shape
-    _bypass(graph, node)
+    _bypass_unshared(node)
     source.name = name
 
 
@@ -265,13 +266,7 @@ def _remove_unread(graph: ir.Graph, node: ir.Node) -> None:
         graph.remove(node, safe=True)
 
 
-def _bypass(graph: ir.Graph, node: ir.Node) -> None:
-    """Let the readers of ``node`` read its input, which is called as the output where that is one of the graph's."""
-    source, result = _input(node), node.outputs[0]
-    name, is_output = result.name, result.is_graph_output()
-    if is_output and (source.producer() is None or not used_once(source)):
-        return
-    result.replace_all_uses_with(source, replace_graph_outputs=True)
-    graph.remove(node, safe=True)
-    if is_output:
-        source.name = name
+def _bypass_unshared(node: ir.Node) -> None:
+    """As :func:`engine.optimize.base.bypass`, but what others read too does not take over the name of an output."""
+    if not node.outputs[0].is_graph_output() or used_once(_input(node)):
+        bypass(node)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, static_shape
+from engine.ir import attribute, shape_of, static_shape
+from engine.optimize.base import axes_of, initializer_of
 from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float, opset_of_node
 
 _SUM_AXES_AS_INPUT = 13
@@ -35,7 +35,7 @@ class NegationAsProduct(Rewrite):
             return True
         if first is None or second is None:
             return False
-        array = constant(second)
+        array = initializer_of(second)
         other = _minus(chain, second) if array is None else chain.constant("minus", -array)
         chain.add("Add", [first, other], shape_of(node.outputs[0]))
         return True
@@ -66,7 +66,7 @@ class MinAsMax(Rewrite):
 
 
 def _negated(chain: Chain, value: ir.Value) -> ir.Value:
-    array = constant(value)
+    array = initializer_of(value)
     return _minus(chain, value) if array is None else chain.constant("negated", -array)
 
 

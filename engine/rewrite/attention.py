@@ -8,8 +8,8 @@ from math import prod
 import onnx_ir as ir
 
 from engine.graph import sole_reader
-from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, graph_of, is_standard, static_shape
+from engine.ir import attribute, shape_of, static_shape
+from engine.optimize.base import axes_of, graph_of, initializer_of, is_standard
 from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
 
 _MOST_AXES = 4
@@ -103,7 +103,7 @@ def entries_taken(moved: ir.Value) -> list[AttentionPart]:
 def _taken_by(node: ir.Node) -> list[AttentionPart]:
     rank = len(static_shape(node.inputs[0]) or ())
     if is_standard(node, "Gather"):
-        index, axis = constant(node.inputs[1]), attribute(node, "axis", 0) % rank
+        index, axis = initializer_of(node.inputs[1]), attribute(node, "axis", 0) % rank
         if index is None or index.ndim:
             return []
         size = shape_of(node.inputs[0])[axis] if node.inputs[0] is not None else 0
@@ -120,7 +120,7 @@ def _taken_by(node: ir.Node) -> list[AttentionPart]:
 
 
 def _sliced(node: ir.Node, rank: int) -> list[AttentionPart]:
-    arrays = [constant(value) for value in node.inputs[1:]]
+    arrays = [initializer_of(value) for value in node.inputs[1:]]
     if len(arrays) < 3 or any(array is None or array.size != 1 for array in arrays):
         return []
     start, axis = (int(array.ravel()[0]) for array in (arrays[0], arrays[2]) if array is not None)

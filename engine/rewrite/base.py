@@ -11,16 +11,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import ArrayLike, NDArray
 
-from engine.ir import shape_of
-from engine.optimize.base import (
-    NodePass,
-    add_initializer,
-    graph_of,
-    make_node,
-    make_split,
-    static_shape,
-    substitute,
-)
+from engine.ir import shape_of, static_shape
+from engine.optimize.base import NodePass, add_initializer, graph_of, make_node, make_split, substitute
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
-from engine.optimize.base import constant, ints
+from engine.optimize.base import initializer_of, ints
 from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float
 
 _AUTO = ("", "NOTSET", "VALID")
@@ -25,7 +25,7 @@ class ConvolutionOfOneAxis(Rewrite):
     op_types = frozenset({"Conv", "ConvTranspose"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source, weights = node.inputs[0], constant(node.inputs[1])
+        source, weights = node.inputs[0], initializer_of(node.inputs[1])
         if source is None or weights is None or not has_shapes(node) or not is_float(node):
             return False
         shape, result = shape_of(source), shape_of(node.outputs[0])
@@ -64,7 +64,7 @@ class ConvolutionInSlices(Rewrite):
     op_types = frozenset({"Conv"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source, weights = node.inputs[0], constant(node.inputs[1])
+        source, weights = node.inputs[0], initializer_of(node.inputs[1])
         if source is None or weights is None or not has_shapes(node) or not is_float(node):
             return False
         shape, result = shape_of(source), shape_of(node.outputs[0])

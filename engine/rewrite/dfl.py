@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from engine.graph import sole_reader
 from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, is_standard
+from engine.optimize.base import axes_of, initializer_of, is_standard
 from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float
 from engine.rewrite.softmax import axes_of_softmax
 
@@ -79,7 +79,7 @@ def expectation(node: ir.Node) -> Expectation | None:
 def is_expectation_layer(node: ir.Node) -> bool:
     """Whether ``node`` has weights that were not trained: the whole numbers from 0, which DFL sums with."""
     index = 1
-    weights = constant(node.inputs[index]) if len(node.inputs) > index else None
+    weights = initializer_of(node.inputs[index]) if len(node.inputs) > index else None
     return weights is not None and weights.size > 1 and np.array_equal(weights.ravel(), np.arange(weights.size))
 
 
@@ -97,7 +97,7 @@ def _softmax_before(value: ir.Value | None, axis: int) -> ir.Node | None:
 
 def _of_convolution(node: ir.Node) -> Expectation | None:
     """Softmax over the channels, Conv 1x1 to one channel."""
-    weights = constant(node.inputs[1]) if len(node.inputs) == 2 else None
+    weights = initializer_of(node.inputs[1]) if len(node.inputs) == 2 else None
     if weights is None or weights.shape[0] != 1 or weights.shape[2:] != (1, 1) or attribute(node, "group", 1) != 1:
         return None
     if any(attribute(node, "pads", ())) or set(attribute(node, "strides", (1,))) != {1}:
@@ -110,7 +110,7 @@ def _of_convolution(node: ir.Node) -> Expectation | None:
 
 def _of_product(node: ir.Node) -> Expectation | None:
     """Softmax over the last axis, MatMul with a vector."""
-    weights = constant(node.inputs[1])
+    weights = initializer_of(node.inputs[1])
     if weights is None or weights.size != weights.shape[0] or weights.size < 2:
         return None
     softmax = _softmax_before(node.inputs[0], 3)
@@ -129,7 +129,7 @@ def _of_sum(node: ir.Node) -> Expectation | None:
     if axes is None or len(axes) != 1 or len(shape) != 4:
         return None
     for value, other in (tuple(product.inputs), tuple(reversed(product.inputs))):
-        weights = constant(other)
+        weights = initializer_of(other)
         softmax = _softmax_before(value, axes[0])
         if weights is None or softmax is None or softmax.inputs[0] is None:
             continue

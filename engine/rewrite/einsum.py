@@ -7,8 +7,8 @@ from math import prod
 
 import onnx_ir as ir
 
-from engine.ir import attribute, shape_of
-from engine.optimize.base import constant, static_shape
+from engine.ir import attribute, shape_of, static_shape
+from engine.optimize.base import initializer_of
 from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
 
 _STACK = 2
@@ -86,7 +86,7 @@ class EinsumAsMatMul(Rewrite):
 
 def _convolved(chain: Chain, labels: Equation, x: ir.Value, weights: ir.Value) -> bool:
     """As a convolution where the second axis of rank 4 is mixed by a constant matrix."""
-    array = constant(weights)
+    array = initializer_of(weights)
     if array is None or len(labels.left) != 4 or len(labels.right) != 2 or labels.summed != labels.left[1]:
         return False
     if labels.result != labels.left[0] + labels.columns + labels.left[2:]:

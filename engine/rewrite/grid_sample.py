@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from engine.graph import sole_reader
 from engine.ir import attribute, shape_of
-from engine.optimize.base import constant, graph_of, is_standard
+from engine.optimize.base import graph_of, initializer_of, is_standard
 from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
 
 LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN"})
@@ -53,7 +53,7 @@ class GridSampleBehindConvolutions(Rewrite):
         given = {name: value.value for name, value in node.attributes.items()}
         moved = chain.add("GridSample", [mixed, grid], result, **given)
         if bias is not None and zeros:  # places outside of the map are 0 before the bias is added
-            array = constant(bias)
+            array = initializer_of(bias)
             offset = chain.constant("offset", np.asarray(array).reshape(1, -1, 1, 1))
             chain.add("Add", [moved, offset], result)
         end = chain.nodes[-1].outputs[0]
@@ -70,12 +70,12 @@ def _commutes(node: ir.Node, conv: ir.Node) -> bool:
     """Whether ``conv`` is a 1x1 convolution of what ``node`` samples, and can be computed before it."""
     if not is_standard(conv, "Conv") or not has_shapes(node) or not has_shapes(conv) or not is_float(conv):
         return False
-    weights = constant(conv.inputs[1])
+    weights = initializer_of(conv.inputs[1])
     if weights is None or weights.shape[2:] != (1, 1) or attribute(conv, "group", 1) != 1:
         return False
     has_bias = len(conv.inputs) > 2 and conv.inputs[2] is not None
     plain = not any(attribute(conv, "pads", ())) and set(attribute(conv, "strides", (1,))) == {1}
-    return plain and (not has_bias or constant(conv.inputs[2]) is not None)
+    return plain and (not has_bias or initializer_of(conv.inputs[2]) is not None)
 
 
 def _layers_behind(node: ir.Node) -> list[str]:

@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph import sole_reader
-from engine.ir import attribute, shape_of
-from engine.optimize.base import axes_of, constant, is_standard, static_shape
+from engine.ir import attribute, shape_of, static_shape
+from engine.optimize.base import axes_of, initializer_of, is_standard
 from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float, opset_of_node
 
 MAP_RANK = 4
@@ -94,7 +94,7 @@ def _write(chain: Chain, norm: Grouped) -> None:
 
 
 def _of_operator(node: ir.Node) -> Grouped | None:
-    source, scale, bias = node.inputs[0], constant(node.inputs[1]), constant(node.inputs[2])
+    source, scale, bias = node.inputs[0], initializer_of(node.inputs[1]), initializer_of(node.inputs[2])
     if source is None or scale is None or bias is None or len(shape_of(source)) != MAP_RANK:
         return None
     groups, channels = attribute(node, "num_groups"), shape_of(source)[1]
@@ -118,7 +118,7 @@ def _of_instance_norm(node: ir.Node) -> Grouped | None:
     if not is_standard(before, "Reshape") or sole_reader(norm.outputs[0], once=True) is not node:
         return None
     source, inner = before.inputs[0], static_shape(norm.outputs[0])
-    scale, bias = constant(norm.inputs[1]), constant(norm.inputs[2])
+    scale, bias = initializer_of(norm.inputs[1]), initializer_of(norm.inputs[2])
     if source is None or inner is None or scale is None or bias is None:
         return None
     groups = _groups(source, inner, node)
@@ -207,7 +207,7 @@ def _quotient(node: ir.Node) -> tuple[ir.Node, ir.Value, float] | None:
     if total is None or not is_standard(total, "Add"):
         return None
     for value, other in (tuple(total.inputs), tuple(reversed(total.inputs))):
-        epsilon = constant(other)
+        epsilon = initializer_of(other)
         if value is not None and epsilon is not None and epsilon.size == 1:
             return difference, value, float(epsilon.ravel()[0])
     return None
@@ -227,7 +227,7 @@ def _is_square_mean(variance: ir.Value, centred: ir.Node) -> bool:
     result = centred.outputs[0]
     if is_standard(square, "Mul"):
         return square.inputs[0] is result and square.inputs[1] is result
-    power = constant(square.inputs[1]) if is_standard(square, "Pow") else None
+    power = initializer_of(square.inputs[1]) if is_standard(square, "Pow") else None
     return power is not None and square.inputs[0] is result and power.size == 1 and float(power.ravel()[0]) == 2.0
 
 

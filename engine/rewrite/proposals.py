@@ -31,6 +31,7 @@ from engine.rewrite.tail import NAME as TAIL
 from engine.rewrite.tail import SAYS as TAIL_SAYS
 from engine.rewrite.tail import TailCut, cut_tail
 from engine.rewrite.versions import SupportedVersions
+from engine.terms import Device
 
 ALL = "all"
 """Every proposal that keeps the outputs, as ``--apply`` takes it."""
@@ -233,7 +234,7 @@ class _Trial:
     def predicted(self, model: ir.Model, requests: Sequence[str]) -> tuple[PredictedFigures | None, str]:
         """What a conversion without data predicts; None and why where it is refused."""
         path = save_model(model, self.folder / "network.onnx")
-        info: Mapping[str, NodeInfo] = {name: NodeInfo.model_validate({"ON": "BPU"}) for name in requests}
+        info: Mapping[str, NodeInfo] = {name: NodeInfo.model_validate({"ON": Device.BPU.value}) for name in requests}
         try:
             result = check(path, Draft(self.march, node_info=info), original=_anything(self.march))
         except PtqlabError as error:
@@ -243,8 +244,8 @@ class _Trial:
             performance.latency_us,
             performance.cpu_us,
             len(performance.subgraphs),
-            tuple(row.node for row in result.nodes if row.on == "BPU"),
-            tuple(row.node for row in result.nodes if row.on == "CPU"),
+            tuple(row.node for row in result.nodes if row.on == Device.BPU),
+            tuple(row.node for row in result.nodes if row.on == Device.CPU),
             len(performance.cpu_nodes),
         ), ""
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
-from engine.optimize.base import constant
+from engine.optimize.base import initializer_of
 from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float
 
 MOST_RUNS = 16
@@ -40,7 +40,7 @@ class ScatterAsConcat(Rewrite):
     op_types = frozenset({"ScatterND"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        data, indices, updates = node.inputs[0], constant(node.inputs[1]), node.inputs[2]
+        data, indices, updates = node.inputs[0], initializer_of(node.inputs[1]), node.inputs[2]
         if data is None or updates is None or not has_shapes(node) or not is_float(node):
             return False
         if indices is None or attribute(node, "reduction", "none") != "none":

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.floats.fake_quantization import lower_calibration
 from engine.floats.float_model import FloatSession
 from engine.frontend.shapes import infer_shapes
+from engine.ir import static_shape
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs
 
 Array = NDArray[Any]
@@ -46,6 +47,6 @@ def standard_model(model: ir.Model) -> ir.Model:
         UnsupportedError: the shape of an output depends on the data.
     """
     standard = lower_calibration(model)
-    if all(value.shape is not None and value.shape.is_static() for value in standard.graph.outputs):
+    if all(static_shape(value) is not None for value in standard.graph.outputs):
         return standard
     return infer_shapes(standard, Path(model.graph.name or "model"))

@@ -42,6 +42,7 @@ from engine.ops.foreign.composite import PREPROCESS
 from engine.perf import estimate
 from engine.place import NodeTypes, Placement, PlacementOptions
 from engine.place.options import INT16
+from engine.terms import Device
 
 SIDES = ("input_type", "output_type")
 
@@ -135,7 +136,7 @@ class TuningResult:
 def _as_written(types: NodeTypes) -> dict[str, str]:
     """``types`` as ``node_info`` takes them."""
     sides = {"InputType": types.input_type, "OutputType": types.output_type}
-    return {"ON": "BPU", **{key: kind for key, kind in sides.items() if kind is not None}}
+    return {"ON": Device.BPU.value, **{key: kind for key, kind in sides.items() if kind is not None}}
 
 
 DEFAULT_LATENCY_RATIO = 1.25

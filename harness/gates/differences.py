@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
+from engine.terms import Device
 from harness.files.strict_yaml import StrictModel
 from harness.gates.made import KeptNode, Made
 from harness.trials.artefacts import Artefact
@@ -182,9 +183,9 @@ def of_artefacts(before: Made, now: Made) -> Cause | None:
 def of_nodes(before: Mapping[str, KeptNode], now: Mapping[str, KeptNode]) -> Iterator[Cause]:
     """Nodes that moved, changed their type, have another threshold or are less similar to the float model."""
     shared = [name for name in now if name in before]
-    for on in ("CPU", "BPU"):
+    for on in (Device.CPU, Device.BPU):
         moved = [name for name in now if now[name].on == on and (name not in before or before[name].on != on)]
-        moved = [name for name in moved if before and (on == "CPU" or name in before)]
+        moved = [name for name in moved if before and (on is Device.CPU or name in before)]
         if moved:
             named = _listed([f"{name} ({now[name].reason})" if now[name].reason else name for name in moved])
             yield Cause(kind=Kind.PLACEMENT, text=f"newly on the {on}: {named}")

@@ -44,9 +44,9 @@ def _pairs(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Node]]:
     for node in model.graph:
         if not _is_scalable(node):
             continue
-        reader = _only_reader(node.outputs[0])
+        reader = _sole_data_reader(node.outputs[0])
         if reader is not None and reader.op_type in _HOMOGENEOUS and reader.domain == "":
-            reader = _only_reader(reader.outputs[0])
+            reader = _sole_data_reader(reader.outputs[0])
         if (
             reader is not None
             and _is_scalable(reader)
@@ -61,7 +61,7 @@ def _is_scalable(node: ir.Node) -> bool:
     return all(constant_of(value) is not None for value in node.inputs[1:] if value is not None)
 
 
-def _only_reader(value: ir.Value) -> ir.Node | None:
+def _sole_data_reader(value: ir.Value) -> ir.Node | None:
     """The node of which ``value`` is the first input and that of no other."""
     reader = sole_reader(value, once=True)
     return reader if reader is not None and reader.inputs[0] is value else None

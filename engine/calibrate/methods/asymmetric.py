@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.facts.devices import on_bpu
 from engine.graph import sole_reader
 from engine.graph.scales import scale_source
 from engine.ir import (
-    MARK_ON,
     attribute,
     before_calibration,
     calibration_nodes,
@@ -60,7 +60,7 @@ def _can_be_unsigned(calibration: ir.Node) -> bool:
     if before is None or not all(map(_is_read_well, (calibration, *_pooled(calibration)))):
         return False
     readers = (user for node in (calibration, *_pooled(calibration)) for user in node.outputs[0].consumers())
-    return all(node.metadata_props.get(MARK_ON) == "BPU" for node in (*before, *readers))
+    return all(on_bpu(node) for node in (*before, *readers))
 
 
 def _convolution_and_activation(calibration: ir.Node) -> tuple[ir.Node, ir.Node] | None:

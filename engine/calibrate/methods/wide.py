@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.calibrate.methods.thresholds import set_thresholds
+from engine.facts.devices import on_bpu
 from engine.ir import (
     ACTIVATION_QUANT_ATTRS,
     CALIBRATION_OP,
     HORIZON_DOMAIN,
-    MARK_ON,
     calibration_nodes,
     calibration_of,
     is_calibration,
@@ -48,7 +48,7 @@ def _needed(calibration: ir.Node) -> np.float32 | None:
     producer = None if value is None else value.producer()
     if producer is not None and producer.op_type == "Relu" and producer.inputs[0] is not None:
         producer = producer.inputs[0].producer()
-    if producer is None or producer.op_type != "Conv" or producer.metadata_props.get(MARK_ON) != "BPU":
+    if producer is None or producer.op_type != "Conv" or not on_bpu(producer):
         return None
     data, weight = (calibration_of(each) for each in producer.inputs[:2])
     if data is None or weight is None or data.qtype != DataType.INT16.value:

@@ -11,6 +11,7 @@ from engine.chips import DEFAULT_MARCH
 from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
+from engine.terms import Device
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -67,7 +68,7 @@ def _show(result: ConversionResult) -> None:
     table = plain_table("node", "on", "sub", "type", "dtype", words=("reason",))
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
-        style = "yellow" if row.on == "CPU" else None
+        style = "yellow" if row.on == Device.CPU else None
         remarks = "; ".join(filter(None, (sentence(row.reason), row.remarks)))
         cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
         table.add_row(*cells, style=style)

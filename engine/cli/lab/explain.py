@@ -17,6 +17,7 @@ from engine.cli.console import say
 from engine.cli.lab.options import InputShapes, NodeInfoText, read_march, read_node_info
 from engine.cli.named import FixedInputs, read_fixed, read_shapes
 from engine.errors import ConfigError
+from engine.terms import Device
 
 if TYPE_CHECKING:
     from engine.convert import ConversionResult
@@ -250,7 +251,7 @@ def _show(
         shape = "x".join(map(str, node.shape))
         rule = f"[{', '.join(node.rules)}]" if node.reason and node.rules else ""
         why = "; ".join(filter(None, (node.reason, node.hint if node.reason else "", node.unmeasured, rule)))
-        style = "yellow" if node.on == "CPU" else None
+        style = "yellow" if node.on == Device.CPU else None
         cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
         table.add_row(*cells, style=style)
     console = open_console()

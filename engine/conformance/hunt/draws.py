@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.chips import ChipFamily, March, load_chip
 from engine.conformance.hunt.grammar.networks import draw_network
 from engine.ir import write_atomically
-from engine.terms import CalibrationType, InputType, NormType, OptimizeLevel
+from engine.terms import CalibrationType, Device, InputType, NormType, OptimizeLevel
 
 Data = Mapping[str, NDArray[np.float32]]
 """Calibration samples by input, shape (samples, ...)."""
@@ -186,7 +186,7 @@ def _model_parameters(rng: random.Random, model: onnx.ModelProto, march: March) 
         nodes = [node.name for node in model.graph.node if node.op_type in ("Conv", "Add", "Mul", "MatMul", "Concat")]
         if nodes:
             name = rng.choice(nodes)
-            found["node_info"] = {name: {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}}
+            found["node_info"] = {name: {"ON": Device.BPU.value, "InputType": "int16", "OutputType": "int16"}}
             found["labels"].append("int16 node")
     return found
 

@@ -16,7 +16,7 @@ from engine.debug.analysis.variants import FLOAT, Variant, dynamic_values, switc
 from engine.errors import ConfigError, ModelError, hint
 from engine.floats.fake_quantization import lower_calibration
 from engine.frontend.shapes import infer_shapes
-from engine.ir import calibration_nodes, constant_of, is_calibration, load_model, read_calibration
+from engine.ir import calibration_nodes, constant_of, is_calibration, load_model, read_calibration, static_shape
 
 ModelOrFile = ir.Model | onnx.ModelProto | str | os.PathLike[str]
 
@@ -154,7 +154,7 @@ def _read(model_or_file: ModelOrFile) -> ir.Model:
 def _complete_shapes(model: ir.Model) -> None:
     """Give every tensor of ``model`` its shape and type where its file does not state them."""
     values = [value for node in model.graph for value in node.outputs]
-    if all(value.shape is not None and value.shape.is_static() for value in values):
+    if all(static_shape(value) is not None for value in values):
         return
     plain = model.clone()
     switch(plain, FLOAT)

@@ -22,6 +22,7 @@ from engine.debug.analysis.variants import Watcher, unwatched
 from engine.ir import file_names, write_atomically
 from engine.page_links import write_page
 from engine.pages import figures_data, package_loader, packed, page_templates, rendered
+from engine.terms import Device
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def owners_of(model: DebugModel, names: Sequence[str]) -> dict[str, tuple[str, .
 
 def node_info(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """The value of ``node_info`` that computes the regular nodes ``names`` on 16-bit integers."""
-    return {name: {"ON": "BPU", "InputType": "int16", "OutputType": "int16"} for name in names}
+    return {name: {"ON": Device.BPU.value, "InputType": "int16", "OutputType": "int16"} for name in names}
 
 
 def write_report(

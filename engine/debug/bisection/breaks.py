@@ -17,11 +17,11 @@ from engine.calibrate.data.sources import CalibrationData
 from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.bisection.integer_error import integer_values
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors
-from engine.facts.devices import CPU
 from engine.floats.compare import Distance
 from engine.floats.health import FLOOR_SQNR, IntegerDistance, broken
 from engine.ir import MARK_ON, before_calibration, constant_of
 from engine.ops.foreign.composite import PREPROCESS
+from engine.terms import Device
 
 
 @dataclass(frozen=True)
@@ -160,14 +160,14 @@ def _remedy(node: ir.Node, expected: Mapping[str, NDArray[Any]]) -> str:
             return f"{what}: {instead}."
     if node.op_type.startswith(_RANDOM):
         return "It draws random numbers in every run: export the network without it."
-    if node.metadata_props.get(MARK_ON) == CPU:
+    if node.metadata_props.get(MARK_ON) == Device.CPU:
         return "It runs on the CPU, on what the BPU gives it: see ptqlab bisect and hmct-debugger."
     return Break.remedy
 
 
 def _huge_constant(node: ir.Node, expected: Mapping[str, NDArray[Any]]) -> float:
     """A number of an operand of ``node`` beside which those of its other operands vanish; 0 where there is none."""
-    if node.op_type not in _SHARED_RANGE or node.metadata_props.get(MARK_ON) == CPU:
+    if node.op_type not in _SHARED_RANGE or node.metadata_props.get(MARK_ON) == Device.CPU:
         return 0.0
     sources = [before_calibration(value) for value in node.inputs if value is not None]
     if node.op_type == "Pad":

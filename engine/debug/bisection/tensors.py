@@ -14,7 +14,7 @@ from engine.debug.analysis.variants import dynamic_values
 from engine.errors import InferenceError
 from engine.floats.fake_quantization import lower_calibration
 from engine.floats.float_model import FloatSession, Kernels
-from engine.ir import attribute, shape_of
+from engine.ir import attribute, shape_of, static_shape
 from engine.simulate import Session
 from engine.simulate.tensors import graph_inputs
 
@@ -53,7 +53,7 @@ _OF_SHAPES = frozenset({"Shape", "Size"})
 
 def _has_rows(value: ir.Value) -> bool:
     """Whether its shape is known and has dimensions."""
-    return value.shape is not None and value.shape.is_static() and len(value.shape) > 0
+    return bool(static_shape(value))
 
 
 def with_rearranged(model: ir.Model, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> dict[str, Array]:

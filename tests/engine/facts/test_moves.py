@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.facts.devices import BPU
 from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to, moves_sums
 from engine.ir import MARK_ON
+from engine.terms import Device
 from tests.engine.place.networks import network
 
 
@@ -60,11 +60,11 @@ def test_only_what_counts_computes(reads: str, computed: bool) -> None:
 )
 def test_a_sum_is_exact_unless_the_bpu_computes_with_it(behind: list[tuple[str, str]], exact: bool) -> None:
     value = ir.Value(name="s")
-    ir.node("GlobalAveragePool", [ir.Value(name="x")], outputs=[value], metadata_props={MARK_ON: BPU})
+    ir.node("GlobalAveragePool", [ir.Value(name="x")], outputs=[value], metadata_props={MARK_ON: Device.BPU})
     last = value
     for kind, device in behind:
         moved = ir.Value(name="t")
         ir.node(kind, [last, ir.Value(name="k")], outputs=[moved], metadata_props={MARK_ON: device})
         last = moved
     assert is_exact_sum(value) is exact
-    assert is_exact_sum(last) is (exact and all(device == BPU for _, device in behind))
+    assert is_exact_sum(last) is (exact and all(device == Device.BPU for _, device in behind))

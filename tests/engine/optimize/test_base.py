@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.graph import sole_reader
+from engine.ir import static_shape
 from engine.optimize.base import (
     Padding,
     absorb_next,
@@ -15,15 +16,14 @@ from engine.optimize.base import (
     bypass,
     clip_bounds,
     collapse,
-    constant,
     graph_of,
+    initializer_of,
     ints,
     is_standard,
     make_node,
     make_split,
     padding_of,
     replace_constant,
-    static_shape,
     substitute,
     substitute_outputs,
 )
@@ -73,7 +73,7 @@ def test_only_used_outputs_are_taken_over() -> None:
     assert relu.inputs[0] is made.outputs[0]
 
 
-def test_a_sole_consumer_reads_once_and_nothing_else_does() -> None:
+def test_a_sole_reader_reads_once_and_nothing_else_does() -> None:
     model = build(
         [node("Relu", "x", "r"), node("Abs", "r", "a"), node("Mul", "a a", "m"), node("Neg", "m", "y")], MAP, ["y", "m"]
     )
@@ -86,10 +86,10 @@ def test_a_sole_consumer_reads_once_and_nothing_else_does() -> None:
 def test_an_initializer_that_is_an_input_is_no_constant() -> None:
     model = build([node("Add", "x w")], MAP, ["y"], {"w": normal(1)})
     weight = model.graph.initializers["w"]
-    np.testing.assert_array_equal(constant(weight), weight.const_value.numpy())
+    np.testing.assert_array_equal(initializer_of(weight), weight.const_value.numpy())
     model.graph.inputs.append(weight)
-    assert constant(weight) is None
-    assert constant(model.graph.inputs[0]) is None
+    assert initializer_of(weight) is None
+    assert initializer_of(model.graph.inputs[0]) is None
 
 
 def test_names_of_constants_are_unique() -> None:
@@ -102,10 +102,10 @@ def test_a_constant_is_changed_for_one_reader_only() -> None:
         [node("Add", "x w", "a", name="first"), node("Mul", "a w", name="second")], MAP, ["y"], {"w": normal(1)}
     )
     first, second = model.graph
-    old = constant(second.inputs[1]).copy()
+    old = initializer_of(second.inputs[1]).copy()
     replace_constant(first, 1, normal(1, 4, 1, 1))
     assert (first.inputs[1].name, first.inputs[1].shape) == ("first_w", (1, 4, 1, 1))
-    np.testing.assert_array_equal(constant(second.inputs[1]), old)
+    np.testing.assert_array_equal(initializer_of(second.inputs[1]), old)
     replace_constant(second, 1, normal(4, 1, 1))
     assert (second.inputs[1].name, second.inputs[1].shape) == ("w", (4, 1, 1))
     with pytest.raises(ValueError, match="input 1 of node 'r' is absent"):

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from engine.pages.colours import BPU, CPU, PALETTE, SYMBOLS, WORSE_BETTER, contrast, luminance
+from engine.pages.colours import BPU_COLOUR, CPU_COLOUR, PALETTE, SYMBOLS, WORSE_BETTER, contrast, luminance
 
 DEUTERANOPIA = np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]])
 PROTANOPIA = np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]])
@@ -24,7 +24,7 @@ def test_luminance_and_contrast_of_black_and_white() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
-@pytest.mark.parametrize("colour", [BPU, CPU])
+@pytest.mark.parametrize("colour", [BPU_COLOUR, CPU_COLOUR])
 def test_white_letters_on_nodes_can_be_read(colour: str) -> None:
     assert contrast(colour, "#ffffff") >= 4.5
 
@@ -39,7 +39,7 @@ def test_lines_stand_out_from_a_light_and_a_dark_page(colour: str) -> None:
 def test_the_first_colours_differ_for_people_who_see_two_primaries(kind: np.ndarray) -> None:
     for first, second in [
         *combinations(PALETTE[:3], 2),
-        (BPU, CPU),
+        (BPU_COLOUR, CPU_COLOUR),
         (str(WORSE_BETTER[0][1]), str(WORSE_BETTER[2][1])),
     ]:
         assert np.linalg.norm(seen(first, kind) - seen(second, kind)) > 0.2, (first, second)
