@@ -25,7 +25,7 @@ from engine.sealed import sealed, unsealed
 VARIABLE = "PTQLAB_BOARDS"
 """Environment variable that names the folder of what was measured."""
 MOST_BYTES = 1 << 24
-"""Of a file that is read: a profile has some hundred bytes per node."""
+"""Most bytes of a profile that is read; one has some hundred bytes per node."""
 SIMULATED = "chip_latency and model_latency are estimates, task_latency is measured on the simulator; ms"
 """What our own ``hrt_model_exec`` notes in the profile that it writes, which was measured on no board."""
 

@@ -36,7 +36,7 @@ class OwnName(str):
 
     @property
     def digest(self) -> str:
-        """Of the sources."""
+        """Digest of the sources of the registered class."""
         return self.registry.entry(self).digest
 
     @property
@@ -53,7 +53,7 @@ class OwnMethod(OwnName):
 
     @property
     def value(self) -> str:
-        """The name."""
+        """The name that users write."""
         return str(self)
 
     @property

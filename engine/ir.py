@@ -86,7 +86,7 @@ class Calibration:
 
     @property
     def narrowed(self) -> Calibration:
-        """The same in int8 where it is int16."""
+        """This calibration, in int8 where it is int16."""
         if self.qtype != "int16":
             return self
         scales = self.scales.astype(np.float64) * QMAX["int16"] / QMAX["int8"]

@@ -65,7 +65,7 @@ class Schedule(Record):
         return self
 
     def on_cores(self, cores: int) -> Schedule:
-        """The same schedule for ``cores`` cores; they wait for each other after every group."""
+        """This schedule for ``cores`` cores; they wait for each other after every group."""
         return self.model_copy(update={"cores": cores})
 
 

@@ -68,7 +68,7 @@ class CalibrationChoice(BaseModel):
 
 
 class ConversionOptions(CalibrationChoice):
-    """The same, and options that have stages of their own.
+    """How thresholds are chosen, and options that have stages of their own.
 
     Attributes:
         cross_layer_equalization: not in the original: scale the channels of neighbouring convolutions alike

@@ -349,7 +349,7 @@ class Config(Group):
         return self.onnx_model if given.caffe_model is None and given.prototxt is None else self.caffe_model
 
     def of_model(self, path: Path) -> Config:
-        """The same for the model ``path``: an ONNX file, or the ``.caffemodel`` of the ``prototxt`` that is given."""
+        """This configuration for the model ``path``, an ONNX file or the ``.caffemodel`` of the ``prototxt`` given."""
         caffe = path.suffix == ".caffemodel"
         files = {"onnx_model": None if caffe else path, "caffe_model": path if caffe else None}
         files |= {} if caffe else {"prototxt": None}

@@ -21,7 +21,8 @@ from engine.simulate.session import Mode
 OUTPUT_TOLERANCE = 1e-6
 """Largest difference of equal outputs, relative to the tensor's largest magnitude."""
 FLOAT_TOLERANCE = 1e-5
-"""The same for files with float operators whose rounding is the runtime's (reference/arithmetic.md 3)."""
+"""Largest relative difference of equal outputs where float operators of the file are rounded by the runtime
+(reference/arithmetic.md 3)."""
 ROUNDED_OPERATORS = frozenset({"Softmax", "HzSoftmax", "MatMul"})
 """Float operators of quantised files that two runtimes round differently; HzSoftmax is one over channels."""
 

@@ -43,7 +43,7 @@ class RewriteSubject:
 
     @classmethod
     def of(cls, case: RecordedCase) -> RewriteSubject:
-        """That of ``case``, which has a calibrated model.
+        """The subject made of ``case``, which has a calibrated model.
 
         Raises:
             PtqlabError: the case does not convert as far.

@@ -29,7 +29,7 @@ ORIGINAL: Item[ir.Model] = Item("original_float")
 FOLDED: Item[ir.Model] = Item("folded")
 """The original after all rewrites that keep its function in float."""
 EQUALIZED: Item[ir.Model] = Item("equalized")
-"""The same with channels scaled alike, where that is asked for."""
+"""The folded model with channels of neighbouring convolutions scaled alike, where that is asked for."""
 REQUESTS: Item[PlacementOptions] = Item("requests")
 """What is asked of the placement."""
 OPTIMIZED: Item[ir.Model] = Item("optimized_float")
@@ -37,7 +37,7 @@ OPTIMIZED: Item[ir.Model] = Item("optimized_float")
 PLACED: Item[Placement] = Item("placed")
 """Devices and calibration nodes."""
 PLACEMENT: Item[Placement] = Item("placement")
-"""The same, of a model that can be converted."""
+"""Devices and calibration nodes of a model that can be converted."""
 STATISTICS: Item[Statistics | None] = Item("statistics")
 """Statistics of the calibration data; None to collect what the calibration needs."""
 SEEN_OUTPUTS: Item[FloatOutputs] = Item("seen_outputs")
@@ -47,7 +47,7 @@ THRESHOLDS: Item[ir.Model] = Item("thresholds")
 REFERENCE: Item[ir.Model] = Item("reference")
 """The float model that the calibrated one is compared with."""
 CALIBRATED: Item[ir.Model] = Item("calibrated")
-"""The same with biases corrected by the integer model, where that is asked for."""
+"""The calibrated model, its biases corrected by the integer model where that is asked for."""
 QUANTIZED: Item[ir.Model] = Item("quantized")
 """The integer model, for single samples."""
 DEPLOYED: Item[ir.Model] = Item("deployed")

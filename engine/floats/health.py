@@ -16,7 +16,8 @@ Array = NDArray[Any]
 
 FLOOR_COSINE = 0.95
 FLOOR_SQNR = 10.0
-"""Of an output, below which the integer model is taken for broken: dB; about the noise of the floor of the cosine."""
+"""Signal to noise of an output in dB, below which the integer model is taken for broken; about the noise of the
+floor of the cosine."""
 MOST_SATURATED = 0.05
 """Share of the elements of an output that may lie beyond what the integer model can give there."""
 MOST_DEAD = 0.02

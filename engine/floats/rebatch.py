@@ -23,7 +23,8 @@ _SHAPE_INPUTS = {"Reshape": 1, "Resize": 3}
 """Input that holds the shape of the output, by operator."""
 
 _TOLERANCE = 1e-3
-"""Of the largest value: float kernels sum in another order for another batch."""
+"""Largest difference of equal outputs, as a share of the largest value: float kernels sum in another order for
+another batch."""
 
 
 def rebatch(calibrated: ir.Model, count: int) -> ir.Model:

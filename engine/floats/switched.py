@@ -62,7 +62,7 @@ class _Switch:
 
     @property
     def inputs(self) -> Collection[str]:
-        """See there."""
+        """See :class:`engine.floats.chained.GraphStep`."""
         return (self.source,)
 
     @property

@@ -174,8 +174,8 @@ def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
 
 
 _ACCUMULATOR_BITS = 31
-"""Of a shifted operand, its sign besides: an int16 map is shifted by 15 at most (a sum of a YOLO11 in int16), an int8
-one by 23 (``elementwise_shift`` of bayes and bayes-e)."""
+"""Bits of a shifted operand without its sign: an int16 map is shifted by 15 at most (a sum of a YOLO11 in int16), an
+int8 one by 23 (``elementwise_shift`` of bayes and bayes-e)."""
 
 
 def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e_shift: bool) -> None:
@@ -209,6 +209,6 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
 
 
 def _largest_scale(value: ir.Value, lowering: Lowering) -> float:
-    """Of the integers that ``value`` becomes; parts of a decomposed operator need no calibration of their own."""
+    """Largest scale of the integers that ``value`` becomes; parts of an operator need no calibration of their own."""
     calibration = lowering.calibration(value)
     return float((lowering.integer(value).scale if calibration is None else calibration.scales).max())

@@ -32,7 +32,7 @@ CELLS = 256
 MAX_LEFT_SHIFT, MAX_RIGHT_SHIFT = 15, 16
 INT16_MIN, INT16_MAX = -32768, 32767
 _LARGEST_INPUT_SCALE = float(np.finfo(np.float32).max) / 2**17
-"""Of a larger one, the threshold of a tensor that holds infinity, the grid would overflow float32."""
+"""Largest scale of an input whose grid stays in float32; that of a tensor that holds infinity is larger."""
 OUTER_LEFT, OUTER_RIGHT = 0, 7
 _EQUAL = 1e-9
 """Relative difference of equal sums: the point of a HardSwish, whose bends are all the same, is the next one there."""

@@ -17,7 +17,7 @@ from engine.optimize.contract import GraphPass
 Array = NDArray[Any]
 
 RELATIVE_TOLERANCE = 1e-4
-"""Of a constant in a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
+"""Relative difference of a constant from that of a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
 
 
 class NodePass(GraphPass):

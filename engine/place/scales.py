@@ -74,7 +74,7 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
 
 
 def _own_source(name: str, scales: Scales, calibrations: Mapping[str, ir.Node]) -> ScaleSource:
-    """That of a tensor which takes the scale of no other; a constant's threshold is fixed already."""
+    """Source of the scale of a tensor that takes no other's; a constant's threshold is fixed already."""
     calibration = calibrations[name]
     if name not in scales.fixed and constant_of(calibration.inputs[0]) is not None:
         return ScaleSource(fixed=scale_source(calibration).fixed, rules=scale_source(calibration).rules)
@@ -82,7 +82,7 @@ def _own_source(name: str, scales: Scales, calibrations: Mapping[str, ir.Node]) 
 
 
 def _gated(head: str, source: ScaleSource, gate: Gate) -> ScaleSource:
-    """That of a tensor whose threshold is ``gate`` of that of the tensor ``head``, which ``source`` tells."""
+    """Source of the scale of a tensor whose threshold is ``gate`` of that of ``head``, which ``source`` tells."""
     match _threshold_of(head, source):
         case float(threshold):
             return ScaleSource(fixed=gate(threshold))

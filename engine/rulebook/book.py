@@ -69,7 +69,7 @@ class Book:
         return self._changed(lambda table: table.without(*ids))
 
     def watched(self, seen: set[str]) -> Book:
-        """The same book, which adds to ``seen`` the ids of the rules that decide something."""
+        """This book, which adds to ``seen`` the ids of the rules that decide something."""
         return self._changed(lambda table: table.watched(seen))
 
     def _changed(self, change: Callable[[Table[Any, Any]], Table[Any, Any]]) -> Book:

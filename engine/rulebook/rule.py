@@ -139,7 +139,7 @@ class Table(Generic[S, D]):
         )
 
     def watched(self, seen: set[str]) -> Table[S, D]:
-        """The same table, which adds to ``seen`` the ids of the rules that decide something."""
+        """This table, which adds to ``seen`` the ids of the rules that decide something."""
         return Table(self.name, self, seen)
 
     def fitting(self, site: S, family: ChipFamily) -> list[Rule[S, D]]:

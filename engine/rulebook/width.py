@@ -73,12 +73,12 @@ Told = Callable[[Chained], ir.Value]
 
 
 def _of_activation(site: Chained) -> ir.Value:
-    """It is asked of what the activation gives."""
+    """The result of the activation."""
     return site.chain[1].outputs[0]
 
 
 def _of_result(site: Chained) -> ir.Value:
-    """It is asked of what the chain gives."""
+    """The result of the chain."""
     return site.result
 
 
@@ -111,7 +111,7 @@ OF_HEADS: Table[Chained, Told] = Table(
         ),
     ],
 )
-"""Of which tensor a type is asked, where a node is asked for one that becomes one with those behind it."""
+"""Picks the tensor whose type is meant where one is asked of a node that becomes one with those behind it."""
 
 OF_SUMS: Table[Chained, Told] = Table(
     "width",
@@ -125,7 +125,7 @@ OF_SUMS: Table[Chained, Told] = Table(
         ),
     ],
 )
-"""Of which tensor int16 is asked, where it is asked of one that a convolution adds to."""
+"""Picks the tensor whose type is meant where int16 is asked of a convolution in front of its sum."""
 
 SUMS: Table[Chained, str] = Table(
     "width",

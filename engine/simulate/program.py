@@ -62,7 +62,7 @@ class Tensor:
         return self.buffer.offset + self.start
 
     def shaped(self, *shape: int) -> Tensor:
-        """The same memory with another shape."""
+        """This tensor's memory with another shape."""
         return replace(self, shape=shape)
 
     def samples(self) -> list[Tensor]:

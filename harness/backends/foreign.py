@@ -45,7 +45,7 @@ _VERSION_SECONDS = 60
 """Seconds that the command may take to print its version."""
 
 _ENTROPY_BINS = 1024
-"""Of the histograms of ONNX Runtime's Entropy calibration, which has 128 quantised ones."""
+"""Bins of the histograms of ONNX Runtime's Entropy calibration, which has 128 quantised ones."""
 
 
 def quantize_with_onnxruntime(card: ModelCard, settings: Settings, samples: Samples, target: Path) -> Path:

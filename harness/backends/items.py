@@ -65,9 +65,9 @@ NODES: Item[tuple[TrialNode, ...]] = Item("nodes")
 DATA_DIGESTS: Item[dict[str, str]] = Item("data_digests")
 """Digests of images, targets and float outputs by the name of the artefact."""
 FLOAT_DIGESTS: Item[dict[str, str]] = Item("float_digests")
-"""The same of the float models before anything that a trial's settings change."""
+"""Digests of the float models before anything that a trial's settings change, by the name of the artefact."""
 MODEL_DIGESTS: Item[dict[str, str]] = Item("model_digests")
-"""The same of the models that a trial's settings lead to."""
+"""Digests of the models that a trial's settings lead to, by the name of the artefact."""
 FOLDER: Item[Path] = Item("folder")
 """Where a command of others works."""
 TOOL: Item[str] = Item("tool")

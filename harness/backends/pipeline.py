@@ -89,7 +89,7 @@ RESULTS: Mapping[Engine, tuple[Item[Any], ...]] = MappingProxyType(
 """What a trial is made of."""
 
 _OWN_STAGES = (*_SHARED, OWN_ENGINE, LOOK_AT_FOREIGN_OUTPUTS)
-"""Those of a registered engine."""
+"""Stages of a trial whose engine the user registered."""
 
 
 def stages_for(engine: Engine | OwnEngine) -> tuple[Stage, ...]:

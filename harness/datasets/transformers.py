@@ -218,7 +218,7 @@ class RGB2GRAY(Transformer):
 
 
 class BGR2GRAY(RGB2GRAY):
-    """The same of channels in the opposite order."""
+    """Luma of an image whose channels are blue, green, red."""
 
     weights = RGB2GRAY.weights[::-1]
 
@@ -238,7 +238,7 @@ class RGB2NV12(Transformer):
 
 
 class BGR2NV12(RGB2NV12):
-    """The same of channels in the opposite order."""
+    """NV12 of an image whose channels are blue, green, red."""
 
     source = InputType.BGR
 

@@ -178,7 +178,7 @@ class Plan:
         )
 
     def _fingerprints(self) -> Mapping[str, str]:
-        """Those of the stages, where their module has them: children then need not compute them."""
+        """Fingerprints of the stages, where their module has them: children then need not compute them."""
         found: Mapping[str, str] = getattr(importlib.import_module(self.stages), "fingerprints", dict)()
         return found
 

@@ -196,7 +196,7 @@ class _Limit:
             self._timer.start()
 
     def cancel(self) -> None:
-        """It was in time."""
+        """Stop the clock: the child was in time."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -44,7 +44,7 @@ DIRECTIONS: Mapping[str, int] = {
 
 
 def gated(figures: Iterable[str]) -> dict[str, int]:
-    """Those of ``figures`` that are gated, besides accuracy: the fixed ones, then cosines of parts of outputs."""
+    """The gated members of ``figures`` besides accuracy: the fixed ones, then cosines of parts of outputs."""
     given = list(figures)
     fixed = {name: direction for name, direction in DIRECTIONS.items() if name in given}
     return fixed | {name: 1 for name in given if name.startswith(PART)}

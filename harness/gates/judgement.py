@@ -35,7 +35,7 @@ class Judgement(StrictModel):
         return worst(verdict.verdict for verdict in self.verdicts)
 
     def with_checks(self, checks: Mapping[str, Check]) -> Judgement:
-        """The same with an additional check of some trials, by their ids."""
+        """This judgement with an additional check of some trials, by their ids."""
         verdicts = [
             TrialVerdict(each.trial, (*each.checks, checks[each.trial])) if each.trial in checks else each
             for each in self.verdicts

@@ -59,7 +59,7 @@ class MetricEvidence:
 
     @classmethod
     def of_accepted(cls, accepted: BaselineTrial, result: TrialResult) -> MetricEvidence | None:
-        """Of what a baseline keeps of the trial of ``result``; None where it was scored on other images."""
+        """Evidence from what a baseline keeps of the trial of ``result``; None where it was scored on other images."""
         reference, accuracy = accepted.figures.get(ACCURACY), result.accuracy
         if accepted.scores is None or reference is None or accuracy is None or accepted.data != result.spec.data:
             return None
@@ -165,8 +165,9 @@ def least_by_chance(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:
 
 
 def _deviations(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:
-    """Of each model from the first: on resamples, around their mean; else of the scores per image, whose signs chance
-    decides; shape (models, rows).
+    """Deviations of each model from the first, shape (models, rows).
+
+    Of values on resamples around their mean; else of the scores per image, whose signs chance decides.
     """
     if models[0].resampled is None:
         return np.stack([model.per_sample - models[0].per_sample for model in models])

@@ -44,7 +44,7 @@ def _check(ship: ShippedTrial, before: AcceptedShip | None, since: str) -> Check
 
 
 def _without(ship: ShippedTrial, before: AcceptedShip | None) -> Verdict:
-    """Of a trial of which nothing was built: MISSING without a toolchain, NO GATE for a setting that never could be."""
+    """The check of a trial that was not built: MISSING without a toolchain, NO GATE for a setting that never could."""
     if ship.refused:
         return Verdict.NO_GATE if before is None else Verdict.REGRESSION
     return Verdict.ERROR if ship.toolchain else Verdict.MISSING

@@ -72,7 +72,7 @@ class BoxDecoder(StrEnum):
 
 
 AnyShape = tuple[int | None, ...]
-"""Of an output for one image, without the batch; None for any size."""
+"""Shape of an output for one image, without the batch; None for any size."""
 
 
 class Decoder(ABC):
@@ -299,13 +299,13 @@ def corners(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def logistic(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Without overflow: through tanh."""
+    """Logistic function, without overflow: through tanh."""
     result: NDArray[np.float32] = np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
     return result
 
 
 def softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Over the last dimension."""
+    """Softmax over the last dimension."""
     weights = np.exp(x - x.max(axis=-1, keepdims=True))
     result: NDArray[np.float32] = weights / weights.sum(axis=-1, keepdims=True)
     return result

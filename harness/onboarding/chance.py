@@ -14,7 +14,7 @@ NOTHING_FOUND = 0.02
 
 
 def chance_level(metric: str, targets: Targets) -> float:
-    """Of classes the share of the most frequent; of masks the IoU of one class everywhere; of texts, another's text.
+    """Score of a guess: share of the most frequent class, IoU of one class everywhere, or that of another's text.
 
     Args:
         metric: that scores.

@@ -15,7 +15,7 @@ from harness.zoo.cards import Labels
 
 @dataclass(frozen=True)
 class DataContents:
-    """Of the data set card.
+    """What the card of a data set says.
 
     Attributes:
         adapter: of it.
@@ -43,7 +43,7 @@ class DataContents:
 
 @dataclass(frozen=True)
 class CardContents:
-    """Of all files that ``ptqlab init`` writes.
+    """What all files say that ``ptqlab init`` writes.
 
     Attributes:
         name: of the cards.

@@ -45,7 +45,7 @@ def image_contents(proposal: Proposal) -> CardContents:
 
 
 def _class_names(proposal: Proposal, dataset: OwnImages) -> tuple[str, ...]:
-    """Of the labels where they count; else those that the file of the network holds."""
+    """Names of the classes: of the labels where they count; else those that the file of the network holds."""
     of_labels = dataset.classes if proposal.labels is Labels.DATA else ()
     return of_labels or read_exported(proposal.network.metadata).classes
 

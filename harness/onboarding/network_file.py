@@ -31,7 +31,7 @@ _FIRST_OPERATORS = ("Cast", "Identity", "Transpose", "Sub", "Add", "Mul", "Div",
 
 
 class Branch(StrEnum):
-    """Of the two heads of a YOLO network that is trained end to end, the one that gives an output.
+    """Which of the two heads of a YOLO network that is trained end to end gives an output.
 
     Attributes:
         ONE_TO_ONE: one box per object.

@@ -366,7 +366,7 @@ def _float_outputs(
 
 
 def score_of_float(metric: Metric, targets: Targets | None, outputs: Sequence[NDArray[Any]]) -> Score:
-    """Of the float model's ``outputs`` on the evaluation samples, as a card holds it.
+    """Score of the float model's ``outputs`` on the evaluation samples, as a card holds it.
 
     Args:
         metric: of the card.

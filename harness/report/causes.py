@@ -47,7 +47,7 @@ def _paired(flips: Sequence[Flip], pictures: Sequence[str]) -> list[tuple[Flip, 
 
 
 def _evaluation_split(model: str) -> Split | None:
-    """None where card or data cannot be opened any more."""
+    """The evaluation images of a trial; None where card or data cannot be opened any more."""
     if model not in model_cards():
         return None
     try:

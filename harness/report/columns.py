@@ -33,7 +33,7 @@ class Column(ABC):
 
     @abstractmethod
     def value(self, result: TrialResult, store: TrialStore) -> Value:
-        """Of a trial that did not fail; None where it has none.
+        """The column's value of a trial that did not fail; None where it has none.
 
         Args:
             result: figures (:meth:`TrialResult.metrics`), settings, what could not be honoured.
@@ -117,7 +117,7 @@ def columns() -> list[Column]:
 
 
 def own_columns() -> dict[str, Column]:
-    """Those of users by name.
+    """Columns that users registered, by name.
 
     Raises:
         ConfigError: a registration is wrong.

@@ -128,7 +128,7 @@ def pareto_figure(results: Sequence[TrialResult], best: Collection[str], links: 
 
 
 def _latency_title(results: Sequence[TrialResult]) -> str:
-    """Of the axis of latencies: whether their CPU part was measured on a board."""
+    """Title of the axis of latencies, which says whether their CPU part was measured on a board."""
     parts = [each.footprint for each in results if each.footprint is not None and each.footprint.cpu_ms]
     if not parts:
         return LATENCY.title

@@ -29,7 +29,7 @@ class Matched(StrictModel):
 
     @classmethod
     def of(cls, count: Count) -> Matched:
-        """The same as the engine counts it."""
+        """The record of what the engine counted."""
         return cls(equal=count.equal, total=count.total)
 
     @property

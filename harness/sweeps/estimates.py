@@ -40,7 +40,7 @@ _METHODS: dict[str, float] = {CalibrationType.KL: 50.0, CalibrationType.DEFAULT:
 _STATISTICS = 5.0
 """What statistics of a calibration sample take, in a preparation, likewise."""
 _SEARCH_SHARE = 0.5
-"""Of a run of the float model that ranking one node takes on one sample: half of the network lies behind it."""
+"""Share of a run of the float model that ranking one node takes on one sample: half of the network lies behind it."""
 _USUAL_NODES = 100
 """Nodes that can be int16 where the model's file cannot be read."""
 _NODES_SHARE = 0.55

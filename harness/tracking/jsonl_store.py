@@ -25,7 +25,7 @@ from harness.trials.version import engine_version, git_commit
 logger = logging.getLogger(__name__)
 
 FOLDER = "records"
-"""Of the working directory."""
+"""Folder of the records in the working directory."""
 
 Event = Mapping[str, Any]
 
@@ -140,7 +140,7 @@ class JsonLinesTracker(Tracker):
         raise FileNotFoundError(f"{self._folder}: has no sweep {run}")
 
     def baseline(self, suite: str, alias: str, folder: Path) -> Path | None:
-        """Of the sweep that the last such line names.
+        """The baseline of the sweep that the last line with this alias names.
 
         Raises:
             OSError: the folder cannot be read, or the sweep has no such file any more.

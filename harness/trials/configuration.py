@@ -31,7 +31,7 @@ def configuration(card: ModelCard, spec: TrialSpec, int16_nodes: Sequence[str], 
 def content(
     card: ModelCard, spec: TrialSpec, int16_nodes: Sequence[str], model: Path, data: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
-    """The same as a YAML file holds it; ``data``: the folders of the calibration data, images as raw uint8."""
+    """The configuration as a YAML file holds it; ``data``: the folders of the calibration data, images as raw uint8."""
     asked = fragment(spec, int16_nodes)
     own = {"onnx_model": str(model), "output_model_file_prefix": card.name, "working_dir": "out"}
     return {

@@ -39,8 +39,9 @@ _BINS = 16
 _OTHER = 0.25
 """Largest difference of two cumulative distributions (Kolmogorov-Smirnov) that are the same, of many samples."""
 _CRITICAL = 1.36
-"""Of few samples it is ``_CRITICAL * sqrt(1 / n + 1 / m)``: the critical value of that test at five percent, as if all
-values of one sample were alike, since those of one image belong together."""
+"""Factor of that test's critical value at five percent, ``_CRITICAL * sqrt(1 / n + 1 / m)`` for n and m samples.
+
+Values of one image belong together, so that samples are counted rather than values."""
 
 
 def folder_doubts(data: FolderData) -> Iterator[str]:

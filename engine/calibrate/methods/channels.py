@@ -39,7 +39,7 @@ _LARGEST = np.finfo(np.float32).max / np.float32(2)
 
 
 def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, bool]:
-    """Those of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
+    """The members of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
 
     They are results of convolutions, with the sum and the activation that the BPU computes together with them, that
     only convolutions read, or a sum and something else; all of these convolutions have large weights

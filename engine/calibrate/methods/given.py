@@ -80,7 +80,7 @@ def with_given(placed: ir.Model) -> ir.Model:
 def _thresholds(
     model: ir.Model, given: Mapping[str, Sequence[float]], names: Mapping[str, str]
 ) -> dict[str, Sequence[float]]:
-    """Those of ``given`` that each ``HzCalibration``, by its name, takes: its own, or one that it shares."""
+    """Given thresholds by name of the ``HzCalibration`` that takes them: its own, or those that it shares."""
     sources = threshold_sources(model)
     shared = {sources[node]: given[name] for node, name in names.items() if node in sources}
     shared |= {source: given[source] for source in shared.keys() & given.keys()}

@@ -438,7 +438,9 @@ class _Trials:
         return sample
 
     def similarities(self, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
-        """Of the outputs, by name of the only ``HzCalibration`` at work, which has the threshold of ``method``."""
+        """Similarities of the outputs to the float ones where a single ``HzCalibration`` quantises, by its name.
+
+        Its threshold is that of ``method``."""
         if not names:
             return {}
         nodes = calibration_nodes(calibrate(self._subject.placed, self._subject.statistics, method))

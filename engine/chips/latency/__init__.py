@@ -247,7 +247,7 @@ class Overhead(StrEnum):
     SINGLE = "single"
     """Bytes of elements that are moved one at a time, rows padded in number as pixels are in DDR."""
     SINGLE_DDR = "single_ddr"
-    """The same where they pass through DDR (O0, O1), each for itself; besides their traffic."""
+    """Bytes of elements that are moved one at a time through DDR (O0, O1), besides their traffic."""
     WIDE_POOL = "wide_pool"
     """Int16 elements of pools."""
     DEEP_REDUCE = "deep_reduce"

@@ -181,7 +181,7 @@ def _fetch(
 
 
 def _of_result(model: DebugModel, name: str, before: Array, after: Array) -> ValueDistribution:
-    """Of the result of a regular node, with the thresholds of the calibration node that reads it, if there is one."""
+    """Distribution of a regular node's result, with the thresholds of the calibration node that reads it, if any."""
     readers = [user for user in model.nodes[name].outputs[0].consumers() if str(user.name) in model.calibrations]
     return _distribution(name, NodeType.NODE, before, after, read_calibration(readers[0]) if readers else None)
 

@@ -93,7 +93,7 @@ def measure(metric: DistanceMeasure, actual: Array, expected: Array) -> float:
 
 
 def _chunks(actual: Array, expected: Array) -> Iterator[tuple[Float64, Float64]]:
-    """Both in float64, in pieces that stay in the processor's cache."""
+    """``actual`` and ``expected`` in float64, in pieces that stay in the processor's cache."""
     for start in range(0, expected.size, CHUNK):
         part = slice(start, start + CHUNK)
         yield actual[part].astype(np.float64), expected[part].astype(np.float64)
@@ -105,7 +105,7 @@ def _dot(first: Float64, second: Float64) -> float:
 
 
 def _cosine(product: float, first: float, second: float) -> float:
-    """Of vectors with these scalar products; 1 where both are zero, 0 where only one is."""
+    """Cosine of two vectors from their scalar products; 1 where both are zero, 0 where only one is."""
     if not first or not second:
         return float(first == second)
     return float(product / np.sqrt(first) / np.sqrt(second))

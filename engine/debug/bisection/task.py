@@ -41,7 +41,7 @@ class TaskMetric:
     labels: Array
 
     def first(self, samples: int) -> TaskMetric:
-        """The same for fewer samples."""
+        """This metric for the first ``samples`` samples."""
         return replace(self, labels=self.labels[:samples])
 
     def of(self, outputs: Sequence[Array]) -> float:

@@ -30,7 +30,7 @@ BIAS_LIMIT = 1 << 30
 MIN_RATIO: Mapping[int, float] = {8: 2.0**-23, 16: 2.0**-15}
 """Smallest accumulator scale / output scale per output width; weights that would need a smaller one are widened."""
 MIN_RATIO_OF_SUM = 2.0**-22
-"""The same for 8 bits where a summand joins the accumulator.
+"""Smallest accumulator scale / output scale for 8 bits where a summand joins the accumulator.
 
 Provisional, 1 network: 32 channels of ``crnn_gru`` whose weights are zero. There the summand has the output's scale, so
 that a limit on the summand's multiplier would explain them too.

@@ -80,7 +80,7 @@ class Call:
         return x
 
     def constants(self, *indices: int) -> list[Array]:
-        """Those inputs, constants.
+        """The inputs of these numbers, which must be constants.
 
         Raises:
             NotLowered: one is computed or omitted.

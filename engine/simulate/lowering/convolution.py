@@ -55,7 +55,7 @@ GAIN = 0.9
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 MIN_ROW_UNITS = 16
-"""The same of a depthwise convolution: 7 rows would be 4 for one thread and 3 for another."""
+"""Parts that a depthwise convolution is split into: 7 rows would be 4 for one thread and 3 for another."""
 
 
 def lower_convolution(call: Call, program: Assembler) -> Tensor:

@@ -52,7 +52,7 @@ ONNXRUNTIME = Stage(
     gives=(OUTPUTS,),
 )
 OWN_ENGINE = replace(ONNXRUNTIME, name="own engine")
-"""Of an engine that the user registered."""
+"""The stage of a trial whose engine the user registered."""
 HB_MAPPER = Stage(
     name="hb_mapper", run=_convert, reads=(CARD, TRIAL, INT16_NODES, SAMPLES, FOLDER, TOOL), gives=(QUANTIZED,)
 )
