@@ -18,7 +18,7 @@ from pathlib import Path
 import onnx
 
 from benchmarks.installed import environment
-from harness.bench.structures.builder import Builder
+from benchmarks.speed.structures.builder import Builder
 
 HELP = "import sys; sys.argv = [{command!r}, '--help']; from {module} import {function}; {function}()"
 STARTS = {

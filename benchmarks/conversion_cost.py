@@ -1,7 +1,7 @@
 """What a conversion costs beside a float pass, and all settings of a sweep beside one: ``python -m
 benchmarks.conversion_cost mobilenet_v2 vit_tiny network.onnx``.
 
-Networks are structures of :mod:`harness.bench.structures` or ONNX files with one float input. For each of them, in
+Networks are structures of :mod:`benchmarks.speed.structures` or ONNX files with one float input. For each of them, in
 processes of their own and in CPU seconds:
 
 * float pass: plain ONNX Runtime with its default options on the calibration samples, one at a time; the session is
@@ -32,7 +32,7 @@ import numpy as np
 import onnx
 
 from benchmarks.installed import environment
-from harness.bench.structures import STRUCTURES, build
+from benchmarks.speed.structures import STRUCTURES, build
 
 MARCH = "bayes-e"
 ALLOWANCE = 3.0

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import onnx
 
-from harness.bench.structures.builder import Activation, Builder
+from benchmarks.speed.structures.builder import Activation, Builder
 
 JOBS = ("check", "predict", "convert", "simulate", "bisect")
 PREPARE = "prepare"

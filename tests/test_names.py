@@ -56,7 +56,6 @@ FUNCTIONS: Mapping[str, str] = {
     "resolve": "a configuration's paths and a suite's points",
     "save": "a figure and a table of the debugger",
     "sensitivities": "of a search of calibration, and of the debugger over all nodes",
-    "transposed": "a weight's layout and a test network's",
     "verify": "of the debugger against a file, and of a ship folder",
     "write_report": "of the debugger and of hb_perf",
 }

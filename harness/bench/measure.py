@@ -17,17 +17,13 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.config import parse_config
-from engine.convert import ConversionResult, Draft, check, convert
+from engine.convert import ConversionResult, convert
 from engine.floats.batching import with_symbolic_batch
 from engine.ir import load_model, save_model
 from engine.simulate.bench import BenchOptions, BenchRow, bench, shaped_model
 from engine.simulate.fast import available_cpus
 from engine.simulate.profile import Profile, profile
-from engine.terms import InputType
 from harness.bench.peak_memory import Contender, peak_memory
-from harness.bench.peers import int8_peers, without_warnings
-from harness.bench.roofline import Roofline, roofline
-from harness.bench.suite import SuiteNetwork
 from harness.datasets import Samples
 from harness.zoo.cards import ModelCard
 
@@ -104,33 +100,13 @@ class ConversionTimes:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Figures of one model; parts that were not wanted or do not apply are ``None``.
-
-    ``left_out`` says which peers do not run the model, and why.
-    """
+    """Figures of one model; parts that do not apply are ``None``."""
 
     model: str
     simulator: tuple[BenchRow, ...]
     memory: tuple[MemoryRow, ...]
     conversion: ConversionTimes | None = None
     profile: Profile | None = None
-    roofline: Roofline | None = None
-    left_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Extent:
-    """What is measured of a network of the suite besides its speed.
-
-    Attributes:
-        peers: int8 ONNX Runtime and OpenVINO as well.
-        memory: peak memory at batch 1.
-        roofline: operations and bytes beside the machine's peaks.
-    """
-
-    peers: bool = True
-    memory: bool = True
-    roofline: bool = False
 
 
 def bench_pair(pair: Pair, options: BenchOptions) -> BenchReport:
@@ -141,33 +117,8 @@ def bench_pair(pair: Pair, options: BenchOptions) -> BenchReport:
         ModelError: a file is no model, or ``quantized`` holds no quantised operators.
     """
     rows = bench(pair.quantized, pair.float_model, options)
-    memory = _memory(pair, options, options.batches)
+    memory = memory_rows(pair, options, options.batches)
     return BenchReport(pair.name, rows, memory, profile=profile(load_model(pair.quantized)))
-
-
-def bench_network(network: SuiteNetwork, march: str, options: BenchOptions, extent: Extent) -> BenchReport:
-    """A network of the suite, converted with fixed thresholds.
-
-    Raises:
-        PtqlabError: the march cannot run the network, or an option is out of range.
-    """
-    options = replace(options, reference=False)
-    with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
-        path = network.file(Path(folder))
-        with without_warnings():
-            result = check(path, Draft(march, input_type=InputType.RGB))
-        quantized = result.models["quantized"]
-        threads = options.threads or available_cpus()
-        peers, reasons = int8_peers(path, Path(folder), threads, options.batches) if extent.peers else ([], [])
-        rows = bench(quantized, path, options, peers)
-        memory: tuple[MemoryRow, ...] = ()
-        if extent.memory:
-            pair = Pair(network.name, Path(folder) / "quantized.onnx", path)
-            save_model(quantized, pair.quantized)
-            memory = _memory(pair, options, (1,))
-    costs = profile(quantized)
-    line = roofline(costs, result.performance.bpu_ops) if extent.roofline else None
-    return BenchReport(network.name, rows, memory, profile=costs, roofline=line, left_out=tuple(reasons))
 
 
 def ratios(reports: Sequence[BenchReport], batch: int, peer: str | None = None) -> list[float]:
@@ -201,13 +152,12 @@ def bench_card(card: ModelCard, march: str, options: BenchOptions) -> BenchRepor
 
 
 def as_json(reports: Sequence[BenchReport]) -> dict[str, Any]:
-    """Lists ``simulator``, ``memory``, ``conversion``, ``profile`` and ``roofline``, every row with its model."""
+    """Lists ``simulator``, ``memory``, ``conversion`` and ``profile``, every row with its model."""
     return {
         "simulator": [{"model": r.model, **row.as_dict()} for r in reports for row in r.simulator],
         "memory": [{"model": r.model, **row.as_dict()} for r in reports for row in r.memory],
         "conversion": [{"model": r.model, **r.conversion.as_dict()} for r in reports if r.conversion],
         "profile": [{"model": r.model, **asdict(cost)} for r in reports if r.profile for cost in r.profile.costs],
-        "roofline": [{"model": r.model, **r.roofline.as_dict()} for r in reports if r.roofline],
     }
 
 
@@ -265,7 +215,8 @@ def _float_pass(card: ModelCard) -> float:
     return time.perf_counter() - start
 
 
-def _memory(pair: Pair, options: BenchOptions, batches: Sequence[int]) -> tuple[MemoryRow, ...]:
+def memory_rows(pair: Pair, options: BenchOptions, batches: Sequence[int]) -> tuple[MemoryRow, ...]:
+    """Peak memory of both models of ``pair`` at every one of ``batches``."""
     threads = options.threads or available_cpus()
     with TemporaryDirectory(prefix="ptqlab-bench-") as folder:
         one, many = (None, None) if pair.float_model is None else _float_files(pair.float_model, Path(folder))

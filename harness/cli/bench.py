@@ -13,8 +13,6 @@ from engine.cli.console import say
 from engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from engine.simulate.bench import BenchOptions
-    from harness.bench.measure import BenchReport, Extent
     from harness.zoo.cards import ModelCard
 
 
@@ -23,8 +21,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Models of the zoo; default: all installed ones. Or networks of the suite: zoo (all), structures (of "
-            "real size with seeded weights), bundled, reference, or one structure's name.",
+            help="Models of the zoo; default: all installed ones.",
         ),
     ] = None,
     model: Annotated[
@@ -42,18 +39,9 @@ def bench(
     reference: Annotated[
         bool, typer.Option("--reference/--no-reference", help="Whether to time the numpy reference as well.")
     ] = True,
-    peers: Annotated[
-        bool, typer.Option("--peers/--no-peers", help="Of the suite: int8 ONNX Runtime, and OpenVINO where installed.")
-    ] = True,
-    memory: Annotated[
-        bool, typer.Option("--memory/--no-memory", help="Of the suite: peak memory of processes of their own.")
-    ] = True,
     seconds: Annotated[float, typer.Option(min=0, help="Least duration of a turn.")] = 0.3,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Also list time, bytes and calls per operator of the simulator.")
-    ] = False,
-    roofline: Annotated[
-        bool, typer.Option("--roofline", help="Of the suite: operations and bytes beside this machine's peak.")
     ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -61,11 +49,10 @@ def bench(
     import json
 
     from engine.simulate.bench import BenchOptions
-    from harness.bench.measure import Extent, Pair, as_json, bench_card, bench_pair
-    from harness.bench.suite import suite_names
+    from harness.bench.measure import Pair, as_json, bench_card, bench_pair
     from harness.cli.bench_tables import show
 
-    options = BenchOptions(_batches(batches), threads, rounds, seconds, reference)
+    options = BenchOptions(batch_sizes(batches), threads, rounds, seconds, reference)
     if model is not None:
         if names:
             raise typer.BadParameter("cannot be combined with names of models", param_hint="--model")
@@ -73,39 +60,19 @@ def bench(
     elif float_model is not None:
         raise typer.BadParameter("needs --model", param_hint="--float-model")
     else:
-        cards = [name for name in names or () if name not in suite_names()]
-        reports = [bench_card(card, march, options) for card in (_cards(cards) if cards or not names else ())]
-        reports += _suite(names or (), march, options, Extent(peers, memory, roofline))
-    for report in reports:
-        for reason in report.left_out:
-            say(f"{report.model}: left out: {reason}", err=True)
+        reports = [bench_card(card, march, options) for card in _cards(names or ())]
     if json_output:
         say(json.dumps(as_json(reports), indent=2))
     else:
         show(reports, profiled)
 
 
-def _suite(names: Sequence[str], march: str, options: BenchOptions, extent: Extent) -> list[BenchReport]:
-    """The networks of the suite, those that the march cannot run left out and said."""
-    from engine.errors import ModelError, UnsupportedError
-    from harness.bench.measure import bench_network
-    from harness.bench.peers import OPENVINO, has_openvino
-    from harness.bench.suite import suite
-    from harness.extras import how_to_install
+def batch_sizes(text: str) -> tuple[int, ...]:
+    """The numbers of ``--batch``.
 
-    networks = suite(names)
-    if networks and extent.peers and not has_openvino():
-        say(f"left out: {OPENVINO}: {how_to_install('bench-peers')}", err=True)
-    reports = []
-    for network in networks:
-        try:
-            reports.append(bench_network(network, march, options, extent))
-        except (UnsupportedError, ModelError) as error:
-            say(f"left out: {network.name}: {error}", err=True)
-    return reports
-
-
-def _batches(text: str) -> tuple[int, ...]:
+    Raises:
+        ConfigError: one is no positive integer.
+    """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ConfigError(f"--batch {text}: give positive integers joined by commas, such as 1,8")
@@ -115,14 +82,13 @@ def _batches(text: str) -> tuple[int, ...]:
 def _cards(names: Sequence[str]) -> list[ModelCard]:
     """The named cards; without names those whose model file is there, said where one is not."""
     from engine.errors import MissingError, ModelError
-    from harness.bench.suite import suite_names
     from harness.files.strict_yaml import unknown
     from harness.zoo.cards import list_cards, load_card, model_cards
 
     if names:
         for name in names:
             if name not in model_cards():
-                raise unknown("model", name, {*model_cards(), *suite_names()})
+                raise unknown("model", name, model_cards())
         return [load_card(name) for name in names]
     found = []
     for card in list_cards():

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from harness.bench.measure import BenchReport
 
 
-def show(reports: Sequence[BenchReport], profiled: bool) -> None:
-    """Print the tables that have rows; ``profiled`` for those of single operators too."""
+def show(reports: Sequence[BenchReport], profiled: bool, more: Sequence[Table] = ()) -> None:
+    """Print the tables that have rows, and ``more``; ``profiled`` for those of single operators too."""
     from engine.cli.console import open_console
 
     console = open_console()
     profiles = [_profile(report) for report in reports] if profiled else []
-    tables = (_speed(reports), _slower(reports), _memory(reports), _roofline(reports), _conversion(reports), *profiles)
+    tables = (_speed(reports), _slower(reports), _memory(reports), *more, _conversion(reports), *profiles)
     for table in tables:
         if table.row_count:
             console.print(table)
@@ -120,47 +120,6 @@ def _memory(reports: Sequence[BenchReport]) -> Table:
     if len(reports) > 1 and found:
         table.add_row("geometric mean", "", "", "", _number(geometric_mean(found), ".2f"))
         table.add_row("highest", "", "", "", _number(max(found), ".2f"))
-    return table
-
-
-def _roofline(reports: Sequence[BenchReport]) -> Table:
-    """How near each network comes to this machine's peaks, one sample on one thread."""
-    from rich.table import Table
-
-    measured = [(report.model, report.roofline) for report in reports if report.roofline]
-    peaks = ""
-    if measured:
-        of_machine = measured[0][1].peaks
-        peaks = (
-            f": {of_machine.operations_per_s / 1e9:.0f} Gop/s, copies {of_machine.cached_bytes_per_s / 1e9:.0f} GB/s"
-            f" in the cache and {of_machine.memory_bytes_per_s / 1e9:.0f} GB/s in memory"
-        )
-    table = Table("model", title=f"share of one thread's peak{peaks}", title_justify="left", box=None)
-    for heading in (
-        "ms",
-        "Gop",
-        "Gop/s",
-        "of peak",
-        "in dot products",
-        "of peak there",
-        "MB",
-        "GB/s",
-        "of the cache's",
-    ):
-        table.add_column(heading, justify="right")
-    for model, line in measured:
-        table.add_row(
-            model,
-            f"{line.seconds * 1e3:.2f}",
-            f"{line.operations / 1e9:.3f}",
-            f"{line.operations / line.seconds / 1e9:.0f}",
-            f"{line.share_of_operations:.0%}",
-            f"{line.dot_seconds / line.seconds:.0%}",
-            f"{line.share_of_dots:.0%}",
-            f"{line.bytes / 1e6:.1f}",
-            f"{line.bytes / line.seconds / 1e9:.1f}",
-            f"{line.share_of_bytes:.0%}",
-        )
     return table
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from harness.bench.structures.dense import BOX_BINS, CLASSES, yolov8n
+from benchmarks.speed.structures.dense import BOX_BINS, CLASSES, yolov8n
 
 SIDE = 320
 STRIDES = (8, 16, 32)

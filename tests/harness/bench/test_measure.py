@@ -17,20 +17,16 @@ from harness.bench import measure
 from harness.bench.measure import (
     BenchReport,
     ConversionTimes,
-    Extent,
     MemoryRow,
     Pair,
     _calibration_samples,
     _images,
-    _memory,
     as_json,
-    bench_network,
     geometric_mean,
+    memory_rows,
     ratios,
 )
 from harness.bench.peak_memory import Contender, peak_memory
-from harness.bench.roofline import Peaks, Roofline
-from harness.bench.suite import SuiteNetwork, SuitePart
 from harness.cli.main import app
 from harness.zoo.cards import load_card
 from tests.engine.simulate.test_session import IMAGE_MODEL, float_model
@@ -49,7 +45,7 @@ def test_json_of_a_pair(pair: tuple[str, str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
-    assert set(report) == {"simulator", "memory", "conversion", "profile", "roofline"}
+    assert set(report) == {"simulator", "memory", "conversion", "profile"}
     assert [row["batch"] for row in report["simulator"]] == [1, 2]
     for row in report["simulator"]:
         assert row["model"] == IMAGE_MODEL.stem
@@ -111,23 +107,6 @@ def test_the_mean_of_ratios_is_geometric_and_of_one_batch_size() -> None:
     assert ratios([*reports, peer], 1, "x") == [1.5]
 
 
-def test_a_network_of_the_suite_with_all_that_may_be_measured(tmp_path: Path) -> None:
-    file = tmp_path / "net.onnx"
-    save_model(float_model(), file)
-    network = SuiteNetwork("net", SuitePart.REFERENCE, lambda _: file)
-    options = BenchOptions((2,), threads=1, rounds=1, seconds=0.0)
-    full = bench_network(network, "bayes-e", options, Extent(roofline=True))
-    assert full.model == "net"
-    assert full.simulator[0].reference_images_per_s is None
-    assert "int8 ORT" in full.simulator[0].peer_images_per_s
-    assert [line.batch for line in full.memory] == [1]
-    assert full.roofline is not None
-    assert full.roofline.bytes > 0
-    assert full.left_out == ()
-    bare = bench_network(network, "bayes-e", options, Extent(peers=False, memory=False))
-    assert (bare.simulator[0].peer_images_per_s, bare.memory, bare.roofline) == ({}, (), None)
-
-
 def test_rows_without_a_float_model_have_no_ratio() -> None:
     assert MemoryRow(2, 300, None).as_dict() == {
         "batch": 2,
@@ -138,17 +117,13 @@ def test_rows_without_a_float_model_have_no_ratio() -> None:
     assert MemoryRow(2, 300, 200).as_dict()["ratio_to_float"] == 1.5
 
 
-LINE = Roofline(100, 10, 2.0, 1.0, Peaks(100.0, 10.0, 1.0))
-
-
 def test_json_gives_every_row_its_model() -> None:
     conversion = ConversionTimes(images=3, seconds={"optimize": 1.0}, float_pass_seconds=0.5)
     profile = Profile((OperatorCost("Conv", "gemm", 2, 0.5, 100),), 1.0)
     found = as_json(
-        [BenchReport("a", (row(1, 2.0),), (MemoryRow(1, 2, 1),), conversion, profile, LINE), BenchReport("b", (), ())]
+        [BenchReport("a", (row(1, 2.0),), (MemoryRow(1, 2, 1),), conversion, profile), BenchReport("b", (), ())]
     )
-    assert [[entry["model"] for entry in part] for part in found.values()] == [["a"]] * 5
-    assert found["roofline"][0]["share_of_operations"] == 0.5
+    assert [[entry["model"] for entry in part] for part in found.values()] == [["a"]] * 4
     assert found["conversion"][0]["ratio_to_float_pass"] == {"optimize": 2.0}
     assert found["profile"][0] == {
         "model": "a",
@@ -181,7 +156,7 @@ def test_memory_of_floats_is_of_the_file_that_takes_the_batch(
         return 100
 
     monkeypatch.setattr(measure, "peak_memory", peak)
-    rows = _memory(Pair("a", Path(pair[0]), Path(pair[1])), BenchOptions((1, 8), 3, 1), (1, 8))
+    rows = memory_rows(Pair("a", Path(pair[0]), Path(pair[1])), BenchOptions((1, 8), 3, 1), (1, 8))
     name = Path(pair[0]).name
     assert asked == [
         ("fast", name, 1, 3),
@@ -190,4 +165,4 @@ def test_memory_of_floats_is_of_the_file_that_takes_the_batch(
         ("float", "many.onnx", 8, 3),
     ]
     assert [memory.float_bytes for memory in rows] == [100, 100]
-    assert _memory(Pair("a", Path(pair[0]), None), BenchOptions((1,), 3, 1), (1,))[0].float_bytes is None
+    assert memory_rows(Pair("a", Path(pair[0]), None), BenchOptions((1,), 3, 1), (1,))[0].float_bytes is None

@@ -11,8 +11,7 @@ from rich.table import Table
 from engine.simulate.bench import BenchRow
 from engine.simulate.profile import OperatorCost, Profile
 from harness.bench.measure import BenchReport, ConversionTimes, MemoryRow
-from harness.bench.roofline import Peaks, Roofline
-from harness.cli.bench_tables import _conversion, _memory, _profile, _roofline, _slower, _speed
+from harness.cli.bench_tables import _conversion, _memory, _profile, _slower, _speed
 
 
 def lines(table: Table) -> list[list[str]]:
@@ -81,11 +80,3 @@ def test_peers_have_a_rate_and_a_ratio_each() -> None:
 def test_memory_of_several_models_has_a_mean_and_a_highest() -> None:
     reports = [BenchReport("a", (), (MemoryRow(1, 200, 100),)), BenchReport("b", (), (MemoryRow(1, 800, 100),))]
     assert lines(_memory(reports))[-2:] == [["geometric", "mean", "4.00"], ["highest", "8.00"]]
-
-
-def test_rooflines_are_shares_of_the_peaks() -> None:
-    line = Roofline(10**9, 10**7, 0.010, 0.005, Peaks(400e9, 50e9, 10e9))
-    shown = lines(_roofline([report(), report(roofline=line)]))
-    assert "400 Gop/s, copies 50 GB/s in the cache and 10 GB/s in memory" in " ".join(shown[0])
-    assert shown[-1] == ["net", "10.00", "1.000", "100", "25%", "50%", "50%", "10.0", "1.0", "2%"]
-    assert _roofline([report()]).row_count == 0

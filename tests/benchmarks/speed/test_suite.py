@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from harness.bench.structures import STRUCTURES
-from harness.bench.suite import EXTERNAL, SuitePart, suite, suite_names
+from benchmarks.speed.structures import STRUCTURES
+from benchmarks.speed.suite import EXTERNAL, SuitePart, suite, suite_names
 
 
 @pytest.fixture

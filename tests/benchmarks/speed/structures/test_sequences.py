@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from harness.bench.structures.builder import Builder
-from harness.bench.structures.sequences import _rolled, lstm_recogniser, swin_stage, vit_tiny
-from tests.harness.bench.structures.shapes import operators, outputs, parameters
+from benchmarks.speed.structures.builder import Builder
+from benchmarks.speed.structures.sequences import _rolled, lstm_recogniser, swin_stage, vit_tiny
+from tests.benchmarks.speed.structures.shapes import operators, outputs, parameters
 
 
 def test_vit_tiny() -> None:

@@ -1,4 +1,4 @@
-"""The networks of ``ptqlab bench zoo``: nothing is downloaded; what is not there is left out."""
+"""The networks of ``python -m benchmarks.speed zoo``: nothing is downloaded; what is not there is left out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import onnx
 
+from benchmarks.speed.structures import STRUCTURES, build
 from engine.errors import MissingError, ModelError
-from harness.bench.structures import STRUCTURES, build
 from harness.files import paths
 from harness.zoo.cards import ModelCard, list_cards, load_card
 

@@ -10,11 +10,11 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from benchmarks.speed import peers
+from benchmarks.speed.peers import OpenVino, int8_file, int8_peers
 from engine.ir import load_model, save_model
 from engine.simulate.bench import FloatContender
 from engine.simulate.tensors import TensorInfo
-from harness.bench import peers
-from harness.bench.peers import OpenVino, int8_file, int8_peers
 from tests.engine.simulate.test_session import float_model
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from harness.bench.structures.builder import Activation, Builder
-from harness.bench.structures.classifiers import inverted_residual
+from benchmarks.speed.structures.builder import Activation, Builder
+from benchmarks.speed.structures.classifiers import inverted_residual
 
 BOX_BINS, CLASSES = 64, 80
 

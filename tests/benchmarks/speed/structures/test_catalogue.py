@@ -9,8 +9,8 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.speed.structures.catalogue import STRUCTURES, build
 from engine.errors import ConfigError
-from harness.bench.structures.catalogue import STRUCTURES, build
 from harness.cli.main import app
 
 MEGA_WEIGHTS = {

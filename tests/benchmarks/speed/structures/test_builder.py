@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from scipy.special import erf, expit
 
-from harness.bench.structures.builder import Activation, Builder
+from benchmarks.speed.structures.builder import Activation, Builder
 
 X = np.random.RandomState(0).normal(0, 4, (1, 4, 6, 6)).astype(np.float32)
 

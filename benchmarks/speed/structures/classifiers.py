@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from harness.bench.structures.builder import Activation, Builder
+from benchmarks.speed.structures.builder import Activation, Builder
 
 IMAGE = (1, 3, 224, 224)
 CLASSES = 1000

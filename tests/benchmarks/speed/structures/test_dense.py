@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.bench.structures.dense import text_detector, unet, yolov8n
-from tests.harness.bench.structures.shapes import operators, outputs, parameters
+from benchmarks.speed.structures.dense import text_detector, unet, yolov8n
+from tests.benchmarks.speed.structures.shapes import operators, outputs, parameters
 
 
 def test_yolov8n() -> None:

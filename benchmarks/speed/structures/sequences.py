@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from harness.bench.structures.builder import Builder
+from benchmarks.speed.structures.builder import Builder
 
 VIT_WIDTH, VIT_HEADS, VIT_LAYERS, VIT_TOKENS = 192, 3, 12, 197
 SWIN_WIDTH, SWIN_HEADS, SWIN_SIDE, WINDOW = 96, 3, 56, 7

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 import onnx
 
+from benchmarks.speed.structures.classifiers import mobilenet_v2, mobilenet_v3_small, resnet_18
+from benchmarks.speed.structures.dense import text_detector, unet, yolov8n
+from benchmarks.speed.structures.sequences import lstm_recogniser, swin_stage, vit_tiny
 from engine.errors import ConfigError
-from harness.bench.structures.classifiers import mobilenet_v2, mobilenet_v3_small, resnet_18
-from harness.bench.structures.dense import text_detector, unet, yolov8n
-from harness.bench.structures.sequences import lstm_recogniser, swin_stage, vit_tiny
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ STRUCTURES: Mapping[str, BenchStructure] = MappingProxyType(
         )
     }
 )
-"""What ``ptqlab bench zoo`` measures."""
+"""What ``python -m benchmarks.speed zoo`` measures."""
 
 
 def build(name: str) -> onnx.ModelProto:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.speed import roofline as module
+from benchmarks.speed.roofline import Peaks, _least_seconds, roofline
 from engine.simulate.profile import OperatorCost, Profile
-from harness.bench import roofline as module
-from harness.bench.roofline import Peaks, _least_seconds, roofline
 
 
 def test_bytes_are_those_of_operands_and_constants(monkeypatch: pytest.MonkeyPatch) -> None:

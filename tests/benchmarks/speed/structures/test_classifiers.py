@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.bench.structures.classifiers import mobilenet_v2, mobilenet_v3_small, resnet_18, squeezed
-from tests.harness.bench.structures.shapes import operators, outputs, parameters
+from benchmarks.speed.structures.classifiers import mobilenet_v2, mobilenet_v3_small, resnet_18, squeezed
+from tests.benchmarks.speed.structures.shapes import operators, outputs, parameters
 
 
 def test_mobilenet_v2() -> None:

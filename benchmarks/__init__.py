@@ -1,0 +1,1 @@
+"""Scripts that measure rather than test: ``python -m benchmarks.NAME``."""
