@@ -34,9 +34,7 @@ SAMPLEWISE = frozenset(
 
 IN_FOURS = frozenset({"Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"})
 """Operators that ONNX Runtime computes four elements at a time from the first of a run, and the last one to three by
-another function with other last bits. Of 28 elementwise operators, on 20 random arrays of each of 1 to 35 elements per
-sample, in batches of 2, 3, 4 and 8, these differ from one sample at a time wherever a sample is no multiple of four
-elements, and nowhere else (ONNX Runtime 1.32, ``tests/engine/floats/test_batching.py``)."""
+another function with other last bits: docs/evidence/calibration.md, ``tests/engine/floats/test_batching.py``."""
 
 SUMMED_IN_FOURS = frozenset({"InstanceNormalization", "ReduceMean", "ReduceSum"})
 """Operators that ONNX Runtime sums four elements at a time from multiples of :data:`engine.alignment.ALIGNMENT` bytes:

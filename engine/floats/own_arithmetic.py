@@ -1,19 +1,15 @@
 """Nodes of float passes whose sums and roundings ONNX Runtime has otherwise than the original.
 
-Thresholds are maxima of what these nodes give, and deep networks amplify one different last bit to more than 1e-6; on
-bernoulli2, where attention runs in float, even to steps of the result. With these orders of operations, and ONNX
-Runtime for everything else, all thresholds of 13 recorded conversions are the original's bit for bit (YOLOv5 twice,
-YOLOv8 twice, MobileNetV3, ResNet, U-Net, Darknet); with every other order that was tried they are not from the first
-such operator on. So it is with the others, each as far as the first node that is not listed here:
+Thresholds are maxima of what these nodes give, and deep networks amplify one different last bit; on bernoulli2, where
+attention runs in float, even to steps of the result. docs/evidence/calibration.md says which recorded conversions each
+order of operations brings to the original's bits. ONNX Runtime computes everything else.
 
 * ``HzPreprocess``: the channels' products one after the other, then the bias, without fused multiply-add.
 * ``HzSwish``: ``x * (1 / (1 + exp(-x)))`` with the C library's ``expf``.
-* ``HzRsqrt``: the sum in float32, root and quotient in float64 (``style``, ``fpn_retina_gn``, ``swin``, ``vit_timm``,
-  ``detr``, ``mobilevit``).
-* ``HzGelu``: in float64, rounded once (``swin``: 153 of 155 tensors instead of 128).
-* ``ReduceMean`` over one axis that is not the last: in fours (``swin``, ``mobilevit``, ``vit_sep``).
-* ``Softmax``: ONNX Runtime's own in vectors of four, where it takes eight or sixteen on other processors
-  (``mobilevit``: 49 of 49 tensors instead of 44; ``yolo11``, ``detr``, ``swin``, ``vit_timm``).
+* ``HzRsqrt``: the sum in float32, root and quotient in float64.
+* ``HzGelu``: in float64, rounded once.
+* ``ReduceMean`` over one axis that is not the last: in fours.
+* ``Softmax``: ONNX Runtime's own in vectors of four, where it takes eight or sixteen on other processors.
 """
 
 from __future__ import annotations
@@ -30,6 +26,7 @@ from numpy.typing import NDArray
 from engine.errors import ModelError
 from engine.floats.compiled import ELEMENTWISE_BLOCK, GELU, MEAN_OF_MIDDLE, RSQRT, SOFTMAX_ROWS, SWISH
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
+from engine.native.loops import Loop
 from engine.ops.foreign.composite import PREPROCESS
 from engine.ops.softmax import normalised_axes
 
@@ -68,11 +65,13 @@ def computed(node: ir.Node) -> Compute:
     return OWN_ARITHMETIC[_kind(node)](node)
 
 
-def _swish(node: ir.Node) -> Compute:
-    def compute(source: Array, result: Array) -> None:
-        SWISH(np.ascontiguousarray(source).reshape(-1), np.empty(ELEMENTWISE_BLOCK, np.int64), result.reshape(-1))
+def _elementwise(loop: Loop) -> Callable[[ir.Node], Compute]:
+    """What computes a node by a loop over blocks of numbers."""
 
-    return compute
+    def compute(source: Array, result: Array) -> None:
+        loop(np.ascontiguousarray(source).reshape(-1), np.empty(ELEMENTWISE_BLOCK, np.int64), result.reshape(-1))
+
+    return lambda node: compute
 
 
 def _preprocess(node: ir.Node) -> Compute:
@@ -91,13 +90,6 @@ def _preprocess(node: ir.Node) -> Compute:
             for offset, factor in enumerate(row[1:], 1):
                 total += maps[:, first + offset] * factor
             out[:, channel] = total + shift
-
-    return compute
-
-
-def _gelu(node: ir.Node) -> Compute:
-    def compute(source: Array, result: Array) -> None:
-        GELU(np.ascontiguousarray(source).reshape(-1), np.empty(ELEMENTWISE_BLOCK, np.int64), result.reshape(-1))
 
     return compute
 
@@ -166,8 +158,8 @@ def _shape_of_floats(value: ir.Value) -> tuple[int, ...] | None:
 OWN_ARITHMETIC: Mapping[tuple[str, str], Callable[[ir.Node], Compute]] = MappingProxyType(
     {
         (HORIZON_DOMAIN, PREPROCESS): _preprocess,
-        (HORIZON_DOMAIN, "HzSwish"): _swish,
-        (HORIZON_DOMAIN, "HzGelu"): _gelu,
+        (HORIZON_DOMAIN, "HzSwish"): _elementwise(SWISH),
+        (HORIZON_DOMAIN, "HzGelu"): _elementwise(GELU),
         (HORIZON_DOMAIN, "HzRsqrt"): _rsqrt,
         ("", "ReduceMean"): _mean,
         ("", "Softmax"): _softmax,

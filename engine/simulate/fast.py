@@ -35,12 +35,10 @@ ENOUGH_WORK = 1e-3
 """CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
 LITTLE_WORK = 2.5e-5
 """CPU seconds from which on threads share several samples where calls follow each other at once, so that helpers stay
-awake; from five networks on one machine, where sharing 19 and 21 us lost a tenth, 28 to 31 us gained a tenth and 45 us
-a fifth."""
+awake (docs/evidence/speed.md)."""
 LITTLE_STEP = 4e-6
 """CPU seconds of an average instruction of a single sample, from which on threads share it, as they wait for each other
-after each; from 19 networks of up to 1 ms: seven of 0.3 to 1.2 us lost up to a half, four of 1.9 to 3.2 us lost and
-gained, eight of 4 to 24 us gained a tenth to a half."""
+after each (docs/evidence/speed.md)."""
 SAMPLES_TIMED = 4
 """Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
 

@@ -235,10 +235,10 @@ def information_floor(images: int, classes: int) -> float:
 
 
 LEAST_SHARE = 1 / 3
-"""Between what trained networks share on images of their kind under the right normalisation (0.47 to 0.78:
-EfficientNet-Lite0 on 16 photographs, three networks for MNIST on 32 digits) and the most that any normalisation reaches
-where there is nothing to tell (0.24: a classifier of tumours on 8 photographs; 0.20: the networks for MNIST on 32;
-0.03: one of upside-down lines on 32; 0.001: random weights): docs/evidence/normalisation.md."""
+"""Least share of information from which on a normalisation is believed.
+
+It lies between what trained networks share on images of their kind under the right one (0.47 and more) and the most
+that any reaches where there is nothing to tell (0.24 and less): docs/evidence/normalisation.md."""
 _FLOOR = 1e-12
 _MOST_CLASSES = 512
 """Classes that are told apart; the others count as one."""

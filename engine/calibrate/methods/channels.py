@@ -25,11 +25,7 @@ with 0.195. The number 0.2 lies between; nothing measured says more.
 LEAST_MAXIMUM = np.float32(16)
 """Tensors without a value of this magnitude keep one threshold.
 
-Fitted, and no mechanism is known: all 13 tensors with a threshold per channel (EfficientNet-Lite0, ``mobilenet_v1_c``)
-hold 17.19 or more, the other 45 results of convolutions that convolutions with such weights read (11 networks) hold
-14.50 or less, EfficientNet-Lite0's limited to 6 among them. Percentiles that lower its thresholds by up to a half
-change nothing. Of 220 figures of these tensors, their channels, readers and writers, no other pair with
-:data:`LEAST_WEIGHT`, and no single one, tells them apart. The number 16 lies between.
+Fitted, and no mechanism is known: it parts all tensors that were recorded (docs/evidence/calibration.md).
 """
 
 _FLOOR = np.float32(0.001)

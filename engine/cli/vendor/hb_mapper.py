@@ -32,12 +32,7 @@ CHECKER_LOG = Path("hb_mapper_checker.log")
 INFER_LOG = Path("hb_mapper_infer.log")
 
 CHECKER_LEVEL = OptimizeLevel.O0
-"""At which the original's checker compiles, for speed.
-
-Measured on EfficientNet-Lite0 and bernoulli2: 4134.5 us and 22382464 bytes by the checker, 4216.3 us and 22382656 bytes
-by makertbin with O0 (reference/latency). Logs of users agree: two older versions name ``--O0`` among the compiler's
-parameters, and 1.24.3 states 30.0 and 8.5 ms for a YOLOv8n of 7.7 ms with O3 (docs/evidence/latency.md).
-"""
+"""Level at which the original's checker compiles, for speed (docs/evidence/latency.md)."""
 
 AsOriginal = Annotated[
     bool,
