@@ -104,6 +104,7 @@ class Chip:
         subtracts_maps: whether two maps of one shape are subtracted.
         adds_one_channel: whether a computed map of one channel is added to several.
         broadcasts_both: whether both operands of a sum, difference or product may be broadcast.
+        broadcasts_numbers: whether one of them may be a single number that is computed.
         constant_operands: whether a constant that no convolution took may be such an operand.
         joins_constants: whether a constant may be joined to others.
         pads_all_axes: whether other axes than height and width are padded.
@@ -138,6 +139,7 @@ class Chip:
     subtracts_maps: bool
     adds_one_channel: bool
     broadcasts_both: bool
+    broadcasts_numbers: bool
     constant_operands: bool
     joins_constants: bool
     pads_all_axes: bool

@@ -12,25 +12,24 @@ from engine.ir import attribute, before_calibration, constant_of, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
-from engine.ops.core.float_nodes import given, nhwc_axis, required
+from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
-from engine.ops.core.schema import DATA_FORMAT, Schema
+from engine.ops.core.schema import Schema
 
 if TYPE_CHECKING:
     from engine.chips import Chip
 
 MAX_LENGTH = 32768
-"""Positions are int16."""
+"""Longer axes were not asked; positions are int32."""
 
 
 class TopK(QuantizedOperator):
     """The ``k`` largest (or smallest) of an axis in order; of equal ones the first comes first, as in ONNX.
 
-    The original has this operator (reference/operators.md, Placement); its attributes and the type of its
-    positions were not measured. It only moves integers, so nothing but those is free.
+    Attributes, types and the layout, ONNX's own, are those of the original's (three networks, along the last axis).
     """
 
     op_type = "HzQuantizedTopK"
@@ -43,26 +42,25 @@ class TopK(QuantizedOperator):
         "k": Attribute("int", doc="how many are kept"),
         "largest": Attribute("int", 1, "1: the largest, 0: the smallest"),
         "sorted": Attribute("int", 1, "a record: the result is always in order"),
-        "data_format": DATA_FORMAT,
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 or int16. Outputs: values of the type of x; positions int16."""
+        """Inputs: x int8 or int16. Outputs: values of the type of x; positions int32."""
         x, axis = np.asarray(inputs[0]), attributes["axis"]
         order = x.astype(np.int64) * (-1 if attributes["largest"] else 1)
         positions = np.argsort(order, axis=axis, kind="stable").take(range(attributes["k"]), axis=axis)
-        return np.take_along_axis(x, positions, axis=axis), positions.astype(np.int16)
+        return np.take_along_axis(x, positions, axis=axis), positions.astype(np.int32)
 
     def error_bound(self, case: Case) -> Bound:
         return Unbounded("equal integers may stand for different floats, so that other values are chosen")
 
     def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
-        """Values in the type of the input, positions int16."""
+        """Values in the type of the input, positions int32."""
         x, attributes = call.input(0), call.attributes
         axis, largest = int(attributes["axis"]), int(attributes["largest"])
         count = np.array([attributes["k"]], np.int64)
         values, positions = emit.ops("TopK", 2, emit.cast(x.value, np.float32), count, axis=axis, largest=largest)
-        return emit.cast(values, x.dtype), emit.cast(positions, np.int16)
+        return emit.cast(values, x.dtype), emit.cast(positions, np.int32)
 
 
 class TopKRule(FloatRule):
@@ -89,14 +87,23 @@ class TopKRule(FloatRule):
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        x = lowering.integer(given(node, 0))
+        x = lowering.integer(given(node, 0), layout="NCHW")
         attributes = {
-            "axis": nhwc_axis(attribute(node, "axis", -1), len(shape_of(given(node, 0)))),
+            "axis": attribute(node, "axis", -1) % len(shape_of(given(node, 0))),
             "k": int(required(lowering.constant(given(node, 1))).item()),
             "largest": attribute(node, "largest", 1),
             "sorted": attribute(node, "sorted", 1),
-            "data_format": "NHWC",
         }
         values, positions = node.outputs
-        widths = [x.bits, 16]
-        lowering.emit("HzQuantizedTopK", node, [x.value], attributes, values, positions, bits=widths, scale=x.scale)
+        widths = [x.bits, 32]
+        lowering.emit(
+            "HzQuantizedTopK",
+            node,
+            [x.value],
+            attributes,
+            values,
+            positions,
+            bits=widths,
+            scale=x.scale,
+            layout="NCHW",
+        )

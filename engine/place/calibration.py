@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ from engine.chips import Chip, ChipFamily
 from engine.errors import ConfigError
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu, refused_late
-from engine.graph.scales import ScaleSource, set_scale_source
+from engine.facts.moves import keeps_scale, moved_from
+from engine.graph.scales import ScaleSource, scale_source, set_scale_source
 from engine.ir import (
     ACTIVATION_QUANT_ATTRS,
     CALIBRATION_OP,
@@ -29,10 +31,11 @@ from engine.ops.registry import rule_for
 from engine.place.options import INT8
 from engine.place.scales import mark_scales
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.calibrated import Calibrate, Calibrated, Input, Result
+from engine.rulebook.calibrated import Calibrate, Calibrated, Input, OfCpu, Result
 from engine.rulebook.marks import note
 from engine.rulebook.name import NamedPart, NameSite, Naming
 from engine.rulebook.rule import Table
+from engine.rulebook.scale import tensor_name
 from engine.rulebook.width import Chained
 
 Attributes = Mapping[str, int | str]
@@ -88,6 +91,7 @@ def insert_calibration(
     _leave_out(model, book.before_scales, rules.family)
     mark_scales(model, march, asked, book)
     _leave_out(model, book.after_scales, rules.family)
+    _calibrate_for_cpu(model, rules)
     for node in filter(is_calibration, model.graph):
         for name_rule in rules.names.rules(node):
             note(node, name_rule)
@@ -265,6 +269,26 @@ def _calibrate_result(model: ir.Model, site: Result, rules: _Rules) -> None:
         note(site.chain[-1], rule.id)
         return
     _insert_behind(model, site.value, _of_activation(site.requested or INT8), rules.names, rule.id)
+
+
+def _calibrate_for_cpu(model: ir.Model, rules: _Rules) -> None:
+    """Let nodes on the CPU read the calibrated form of what is moved, where the rules calibrate it: at its scale."""
+    made: dict[ir.Value, ir.Value] = {}
+    for node in tuple(model.graph):
+        value = node.inputs[0] if node.inputs else None
+        if value is None or on_bpu(node) or is_calibration(node):
+            continue
+        rule = rules.book.for_cpu.decide(OfCpu(value, node), rules.family)
+        first = moved_from(value, keeps_scale).producer()
+        if rule is None or first is None or not is_calibration(first):
+            continue
+        if value not in made:
+            made[value] = _insert(node, value, _of_activation(attribute(first, "qtype", INT8)), rules.names, rule.id)
+            calibration, source = made[value].producer(), scale_source(first)
+            if calibration is not None:
+                of = source.of or tensor_name(first.inputs[0])
+                set_scale_source(calibration, replace(source, of=of, rules=(*source.rules, rule.id)))
+        node.replace_input_with(0, made[value])
 
 
 def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes, names: Naming, rule: str) -> None:

@@ -135,6 +135,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.PRODUCT_TAIL: f"none needed, or multiply in the application: {_REWRITE} tail",
         Code.DIVISION: "change the product, as its own reason says",
         Code.BOTH_BROADCAST: _BROADCAST,
+        Code.SINGLE_NUMBER: "compute it once per channel: a 1x1 convolution with the outputs of the other operand",
         Code.ONE_CHANNEL_ADDED: _BROADCAST,
         Code.NEGATIVE_STEP: "use a positive step",
     }

@@ -100,8 +100,13 @@ _Pair = tuple[ir.Value | None, ir.Value | None, str]
 """A value of each model at the same place, and the name of who reads them."""
 
 
+def _is_unread(node: ir.Node) -> bool:
+    """Whether nothing reads ``node``, and no result is an output: a cast of positions that nobody asked for."""
+    return not any(value.uses() or value.is_graph_output() for value in node.outputs)
+
+
 class _Walk:
-    """Pairs the values of two graphs from outputs backwards."""
+    """Pairs the values of two graphs from outputs backwards; what nobody reads, by the names of nodes."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[int, int]] = set()
@@ -111,8 +116,10 @@ class _Walk:
     def compare(self, first: ir.Model, second: ir.Model) -> list[Difference]:
         outputs = zip(first.graph.outputs, second.graph.outputs, strict=False)
         pending: list[_Pair] = [(a, b, f"graph output {a.name}") for a, b in outputs]
-        while pending:
-            pending += self._step(*pending.pop(0))
+        self._walk(pending)
+        unread = {node.name: node for node in second.graph if _is_unread(node)}
+        ends = [(node, unread[node.name]) for node in first.graph if _is_unread(node) and node.name in unread]
+        self._walk([(node.outputs[0], other.outputs[0], str(node.name)) for node, other in ends])
         for node in first.graph:
             if id(node) not in self._paired[0]:
                 self._add(Aspect.STRUCTURE, str(node.name), UNPAIRED, node.op_type, "-")
@@ -120,6 +127,11 @@ class _Walk:
             if id(node) not in self._paired[1]:
                 self._add(Aspect.STRUCTURE, str(node.name), UNPAIRED, "-", node.op_type)
         return self._found
+
+    def _walk(self, pending: list[_Pair]) -> None:
+        """Pair what is read by what is paired."""
+        while pending:
+            pending += self._step(*pending.pop(0))
 
     def _step(self, a: ir.Value | None, b: ir.Value | None, reader: str) -> list[_Pair]:
         """Compare the producers of one pair; the pairs of values that they read."""

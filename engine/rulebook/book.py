@@ -28,6 +28,7 @@ class Book:
         results: which tensors that are given are.
         before_scales: where a calibration is left out before scales are known.
         after_scales: where it is left out afterwards.
+        for_cpu: which tensors that the CPU reads are calibrated besides.
         constants: the thresholds of constants.
         scales: the steps that demand scales.
         values: on which values a threshold is measured.
@@ -41,6 +42,7 @@ class Book:
     results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
     before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
     after_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.AFTER_SCALES
+    for_cpu: Table[calibrated.OfCpu, calibrated.Calibrate] = calibrated.FOR_CPU
     constants: Table[ir.Value, str] = scale.CONSTANTS
     scales: tuple[scale.ScaleStep, ...] = scale.STEPS
     values: Table[scale.MeasuredTensor, str] = scale.VALUES
@@ -57,6 +59,7 @@ class Book:
             self.results,
             self.before_scales,
             self.after_scales,
+            self.for_cpu,
             self.constants,
             *(step.table for step in self.scales),
             self.values,
@@ -80,6 +83,7 @@ class Book:
             change(self.results),
             change(self.before_scales),
             change(self.after_scales),
+            change(self.for_cpu),
             change(self.constants),
             tuple(replace(step, table=change(step.table)) for step in self.scales),
             change(self.values),

@@ -13,14 +13,14 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu, refused_late
-from engine.facts.moves import is_exact_sum, keeps_scale, moved_to
+from engine.facts.moves import is_exact_sum, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import is_calibration
 from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.registry import rule_for
-from engine.rulebook.rule import BAYES, BERNOULLI, Pattern, Rule, Table
+from engine.rulebook.rule import BAYES, BERNOULLI, MeasuredApart, Pattern, Rule, Table
 
 INT8, INT16 = "int8", "int16"
 
@@ -323,3 +323,47 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
     ],
 )
 """Where it is left out once scales are known."""
+
+
+@dataclass(frozen=True)
+class OfCpu:
+    """What a node on the CPU reads first.
+
+    Attributes:
+        value: the tensor.
+        reader: the node.
+    """
+
+    value: ir.Value
+    reader: ir.Node
+
+
+def _is_read_by_convolutions(site: OfCpu) -> bool:
+    return all(reader.op_type in CONVOLUTIONS for reader in float_readers(site.value))
+
+
+def _is_moved_from_calibrated(site: OfCpu) -> bool:
+    mover = site.value.producer()
+    return mover is not None and _moves(mover) and is_calibration(moved_from(site.value, _moves).producer())
+
+
+FOR_CPU: Table[OfCpu, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.cpu-convolution",
+            "What convolutions on the CPU alone read is calibrated where it is moved from what is. Where others read "
+            "it too, the quantised model shows nothing of it.",
+            Pattern("is read by convolutions on the CPU alone", _is_read_by_convolutions)
+            & Pattern("is moved on the BPU from what is calibrated", _is_moved_from_calibrated),
+            Calibrate.YES,
+            measured=MeasuredApart(
+                "32 convolutions on the CPU behind Reshape, Transpose, Slice, MaxPool, Split and DepthToSpace on "
+                "bayes, bayes-e and bernoulli2; 13 behind what is not calibrated, or not moved, and 8 nodes of other "
+                "operators are as before (docs/evidence/shipping.md)",
+                networks=6,
+            ),
+        ),
+    ],
+)
+"""What the CPU reads, once scales are known."""

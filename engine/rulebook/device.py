@@ -519,9 +519,32 @@ def _sums_alone(site: DeviceSite) -> bool:
     )
 
 
+def _is_square_of_normalisation(node: ir.Node) -> bool:
+    """Whether a product is a square whose mean a reciprocal root reads."""
+    first, second = given(node, 0), given(node, 1)
+    return before_calibration(first) is before_calibration(second) and any(
+        reader.op_type == "ReduceMean" and any(each.op_type == "HzRsqrt" for each in _readers(reader))
+        for reader in _readers(node)
+    )
+
+
 PRODUCTS: Table[DeviceSite, Place] = Table(
     "device",
     [
+        Rule(
+            "device.square-of-normalisation",
+            "The square whose mean a reciprocal root reads is computed on the BPU, also where the mean is not.",
+            op("Mul") & of_node("is a square whose mean a reciprocal root reads", _is_square_of_normalisation),
+            Place(On.UNCHANGED),
+            BERNOULLI,
+            over=("device.product-tail",),
+            measured=MeasuredApart(
+                "4 squares in two networks on bernoulli2; beside them 1 square whose mean nothing of the kind reads, "
+                "and 1 product of two tensors whose mean a reciprocal root reads, run on the CPU "
+                "(docs/evidence/shipping.md)",
+                networks=2,
+            ),
+        ),
         Rule(
             "device.product-tail",
             "bernoulli2 computes no product that no BPU node reads; it finds that last, so its inputs are quantised.",

@@ -296,6 +296,12 @@ NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
         NamedPart.CASTS: _named(
             NamedPart.CASTS,
             NamedKind.NODE,
+            (
+                "casts-beside-values",
+                "What casts positions that stand beside values, as those of a TopK, is called after what it gives.",
+                "{tensor}_Cast",
+                Pattern("is of positions beside values", lambda site: site.index > 0),
+            ),
             ("casts", "What casts positions is called after the node that finds them.", "{node}_cast"),
         ),
         NamedPart.REQUANTIZES: _named(

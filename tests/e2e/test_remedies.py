@@ -427,6 +427,14 @@ REMEDIES = [
         march="bernoulli2",
     ),
     Remedy(
+        Code.SINGLE_NUMBER,
+        "Mul",
+        f"{HEAD}n = MaxPool(Conv(x, W(1, 4, 1, 1), W(1)), kernel_shape=[8, 8]); y = Mul(c, n){TAIL}",
+        "once per channel",
+        after=f"{HEAD}n = MaxPool(Conv(x, W(8, 4, 1, 1), W(8)), kernel_shape=[8, 8]); y = Mul(c, n){TAIL}",
+        march="bernoulli2",
+    ),
+    Remedy(
         Code.ONE_CHANNEL_ADDED,
         "Add",
         f"{HEAD}a = Conv(x, W(1, 4, 1, 1)); y = Add(c, a){TAIL}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx_ir as ir
@@ -101,6 +102,9 @@ def refused_broadcast(node: ir.Node, march: Chip) -> Reason | None:
         return because(Code.RANKS_DIFFER)
     if not march.broadcasts_both and first != out and second != out:
         return because(Code.BOTH_BROADCAST)
+    # 11 of 11 in three networks on bernoulli2, and the product of two such numbers, which it computes
+    if not march.broadcasts_numbers and not any(constants) and first != second and 1 in (prod(first), prod(second)):
+        return because(Code.SINGLE_NUMBER)
     return None
 
 

@@ -59,6 +59,7 @@ class Code(StrEnum):
     CONSTANT_OPERAND = "constant_operand"
     CONSTANT_NOT_FOLDED = "constant_not_folded"
     BOTH_BROADCAST = "both_broadcast"
+    SINGLE_NUMBER = "single_number"
     ONE_CHANNEL_ADDED = "one_channel_added"
     ONE_AXIS = "one_axis"
     AXIS_DROPPED = "axis_dropped"
@@ -131,6 +132,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.CONSTANT_OPERAND: "an operand is a constant",
         Code.CONSTANT_NOT_FOLDED: "a constant operand that could not be folded into a convolution",
         Code.BOTH_BROADCAST: "both operands are broadcast",
+        Code.SINGLE_NUMBER: "one operand is a single number that is computed",
         Code.ONE_CHANNEL_ADDED: "a map of one channel is added to several",
         Code.ONE_AXIS: "the BPU only supports {op_type} over one axis",
         Code.AXIS_DROPPED: "the reduced axis is dropped",

@@ -25,7 +25,7 @@ def test_of_equal_values_the_first_comes_first() -> None:
     values, positions = results("HzQuantizedTopK", [x], k=3, largest=0)
     assert (values.tolist(), positions.tolist()) == ([[-128, -128, 3]], [[1, 4, 0]])
     values, positions = results("HzQuantizedTopK", [x], k=3)
-    assert (values.tolist(), positions.tolist(), positions.dtype) == ([[127, 3, 3]], [[3, 0, 2]], np.int16)
+    assert (values.tolist(), positions.tolist(), positions.dtype) == ([[127, 3, 3]], [[3, 0, 2]], np.int32)
 
 
 def test_any_axis_is_searched() -> None:
@@ -51,10 +51,10 @@ def test_what_is_searched(node: ir.Node, code: Code | None) -> None:
     assert refused(TopKRule(), node) is code
 
 
-def test_positions_have_16_bits_and_no_scale_of_their_own() -> None:
+def test_positions_have_32_bits_and_no_scale_of_their_own() -> None:
     assert (TopKRule().tie(topk()), TopKRule().index_outputs) == (Tie.OUTPUT_TAKES_INPUT, (1,))
     recorder = Recorder(x=scaled(0.5))
     TopKRule().lower([topk(axis=1, largest=0)], recorder)
     (made,) = recorder.nodes
-    assert made.attributes == {"axis": 3, "k": 3, "largest": 0, "sorted": 1, "data_format": "NHWC"}
-    assert (made.outputs, made.bits, made.scale) == (["y", "y1"], [8, 16], [0.5])
+    assert made.attributes == {"axis": 1, "k": 3, "largest": 0, "sorted": 1}
+    assert (made.outputs, made.bits, made.scale) == (["y", "y1"], [8, 32], [0.5])

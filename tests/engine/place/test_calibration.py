@@ -171,6 +171,17 @@ def test_an_output_that_is_moved_from_what_is_calibrated_is_not_calibrated_again
     assert "m_before" not in calibrated(placement)
 
 
+@pytest.mark.parametrize(("reader", "again"), [("Conv", True), ("Erf", False)])
+def test_a_convolution_on_the_cpu_reads_what_is_moved_in_calibrated_form(reader: str, again: bool) -> None:
+    moved = helper.make_node("Transpose", ["c0"], ["t"], name="Move", perm=[0, 1, 3, 2])
+    read = helper.make_node(reader, ["t", "w0"] if reader == "Conv" else ["t"], ["r"], name="Read")
+    nodes = [moved, read, helper.make_node("Sigmoid", ["c0"], ["s"], name="Beside"), one("Add", "r", "s")]
+    found = calibrated(place(network(nodes), "bayes-e", PlacementOptions(run_on_cpu=("Read",))))
+    assert ("t" in found) == again
+    if again:
+        assert scale_source(found["t"]).of == "c0"
+
+
 @pytest.mark.parametrize(("values", "threshold"), [([1.0, -2.5], 2.5), ([0.0, 0.0], 1.0)])
 def test_the_threshold_of_a_constant_operand_is_its_largest_magnitude(values: list[float], threshold: float) -> None:
     array = np.resize(np.array(values, np.float32), (1, 1, 8, 8))

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.ir import load_model
-from engine.quantize.diff import Aspect, diff
+from engine.quantize.diff import UNPAIRED, Aspect, diff
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "conversions"
 
@@ -63,6 +63,20 @@ def test_another_operator_ends_the_walk_and_leaves_nodes_unpaired(model: ir.Mode
     found = diff(model, other)
     assert {item.aspect for item in found} == {Aspect.STRUCTURE}
     assert "Conv_0" in {item.where for item in found}
+
+
+def test_what_nobody_reads_is_paired_by_name(model: ir.Model) -> None:
+    def with_cast(kind: int) -> ir.Model:
+        other = model.clone()
+        cast = ir.node("Cast", [node(other, "Conv_1").outputs[0]], {"to": kind}, name="unread")
+        other.graph.insert_after(node(other, "Conv_1"), cast)
+        return other
+
+    assert diff(with_cast(7), with_cast(7)) == []
+    (found,) = diff(with_cast(7), with_cast(6))
+    assert (found.aspect, found.where, found.what) == (Aspect.ATTRIBUTE, "unread", "to")
+    (only,) = diff(with_cast(7), model)
+    assert (only.aspect, only.where, only.what) == (Aspect.STRUCTURE, "unread", UNPAIRED)
 
 
 def test_empty_places_of_integer_operators_do_not_count(model: ir.Model) -> None:
