@@ -23,6 +23,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeGuard
 
+from engine.sealed import sealed, unsealed
+from engine.user_cache import keep, read_kept
+
 _DIGITS = 24
 """Hexadecimal digits of a digest: 96 bits, enough that no two contents ever share one."""
 
@@ -76,25 +79,63 @@ def fingerprint_of(module: str) -> Fingerprint:
 
 def _closure(module: str) -> tuple[set[Path], set[str]]:
     """Files of ``module`` and of ptqlab's modules that it imports; names of the other packages that these import."""
-    ours = {_OURS, module.partition(".")[0]}
+    top = module.partition(".")[0]
     files: set[Path] = set()
     foreign: set[str] = set()
-    seen: set[tuple[str, bool]] = set()
+    read: dict[str, _Named] = {}
+    seen = {(module, True)}
     waiting = [(module, True)]
     while waiting:
         name, is_used = waiting.pop()
-        path = None if (name, is_used) in seen else _source(name)
-        seen.add((name, is_used))
-        if path is None:
+        found = _links(name, is_used, top)
+        if found is None:
             continue
-        files.add(path)
-        at_top, inside = _imports(path, name)
-        for target in at_top | inside if is_used else at_top:
-            if target.partition(".")[0] in ours:
-                waiting += [(target, True), *((package, False) for package in _entered(target, name))]
-            else:
-                foreign.add(target.partition(".")[0])
+        files.add(found.path)
+        foreign |= found.foreign
+        read[found.key] = found.named
+        fresh = found.ours - seen
+        seen |= fresh
+        waiting += fresh
+    if not read.keys() <= _kept().keys():
+        _keep(read)
     return files, foreign - set(sys.stdlib_module_names)
+
+
+@dataclass(frozen=True)
+class _Links:
+    """What a module leads to.
+
+    Attributes:
+        path: its file.
+        key: under which its imports are kept.
+        named: its imports.
+        ours: modules of ptqlab that it imports, and whether what their functions import counts too.
+        foreign: other packages.
+    """
+
+    path: Path
+    key: str
+    named: _Named
+    ours: frozenset[tuple[str, bool]]
+    foreign: frozenset[str]
+
+
+@cache
+def _links(module: str, is_used: bool, top: str) -> _Links | None:
+    """None for a name inside a module; ``top``: the package of the module whose fingerprint is made."""
+    path = _source(module)
+    if path is None:
+        return None
+    key, named = _imports(path, module)
+    ours: set[tuple[str, bool]] = set()
+    foreign: set[str] = set()
+    for target in {*named[0], *named[1]} if is_used else named[0]:
+        package = target.partition(".")[0]
+        if package in (_OURS, top):
+            ours |= {(target, True), *((entered, False) for entered in _entered(target, module))}
+        else:
+            foreign.add(package)
+    return _Links(path, key, named, frozenset(ours), frozenset(foreign))
 
 
 def _entered(target: str, importer: str) -> Iterator[str]:
@@ -110,13 +151,23 @@ _PARSING = threading.Lock()
 """CPython 3.11 cannot parse in two threads at a time: it takes the depth of one for that of the other."""
 
 
+_Named = tuple[list[str], list[str]]
+"""What a file imports at its top, and what inside functions; of ``from a import b`` ``a``, and ``a.b`` too."""
+
+
 @cache
-def _imports(path: Path, module: str) -> tuple[frozenset[str], frozenset[str]]:
-    """What a file imports at its top, and what inside functions; of ``from a import b`` ``a``, and ``a.b`` too."""
+def _imports(path: Path, module: str) -> tuple[str, _Named]:
+    """What the file of ``module`` imports, behind the key under which it is kept between processes."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    source = path.read_bytes()
+    key = digest_of(_FORM, package, hashlib.sha256(source).hexdigest())
+    return key, _kept().get(key) or _parsed(source, package)
+
+
+def _parsed(source: bytes, package: str) -> _Named:
     found: tuple[set[str], set[str]] = set(), set()
     with _PARSING:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source)
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
         node, inside = waiting.pop()
@@ -130,7 +181,33 @@ def _imports(path: Path, module: str) -> tuple[frozenset[str], frozenset[str]]:
         elif not _is_logger(node):
             inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _waits(node)
             waiting += [(other, inside) for other in ast.iter_child_nodes(node)]
-    return frozenset(found[0]), frozenset(found[1])
+    return sorted(found[0]), sorted(found[1])
+
+
+_FORM = 1
+"""Goes up when :func:`_parsed` finds other names in the same source."""
+
+_FILE = "imports.json"
+_MOST = 5000
+"""Sources of about ten versions of ptqlab; of more, those of the last process are kept."""
+
+
+@cache
+def _kept() -> Mapping[str, _Named]:
+    """What earlier processes parsed: parsing all sources takes five CPU seconds, reading this 10 ms."""
+    return _stored()
+
+
+def _stored() -> dict[str, _Named]:
+    try:
+        return {key: (top, inside) for key, (top, inside) in json.loads(unsealed(read_kept(_FILE) or b"{}")).items()}
+    except (ValueError, TypeError, AttributeError):  # damaged, or of another form
+        return {}
+
+
+def _keep(read: Mapping[str, _Named]) -> None:
+    merged = {**_stored(), **read}
+    keep(_FILE, sealed(json.dumps(merged if len(merged) <= _MOST else dict(read))))
 
 
 _MODULE = re.compile(rf"{_OURS}(\.\w+)+")
@@ -209,12 +286,17 @@ def _distributions() -> Mapping[str, list[str]]:
     return metadata.packages_distributions()
 
 
+_DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "sklearn": "scikit-learn", "yaml": "PyYAML"}
+"""Where packages come from whose distribution has another name; of other packages the installed files are searched."""
+
+
 def _versions(packages: set[str]) -> dict[str, str]:
     """Versions of the distributions that these packages come from, most of which have the package's name."""
     found = {}
     for package in sorted(packages):
-        version = version_of(package)
-        names = [package] if version != ABSENT else _distributions().get(package, [package])
+        name = _DISTRIBUTIONS.get(package, package)
+        is_elsewhere = version_of(name) == ABSENT and find_spec(package) is not None
+        names = _distributions().get(package, [name]) if is_elsewhere else [name]
         found.update({name: version_of(name) for name in names})
     return found
 

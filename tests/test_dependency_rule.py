@@ -39,8 +39,8 @@ LAYERS = (
     {"limits"},
     {"chips", "extensions"},
     {"registry"},
-    {"alignment", "errors", "exports", "fingerprint", "jit", "native", "pages", "sealed", "terms", "version"},
-    {"deferral", "visible"},
+    {"alignment", "errors", "exports", "fingerprint", "jit", "native", "pages", "terms", "version"},
+    {"deferral", "sealed", "user_cache", "visible"},
 )
 RANK = {name: len(LAYERS) - index for index, names in enumerate(LAYERS) for name in names}
 OPTIONAL = ("torch", "torchvision", "distributed", "dask")

@@ -7,6 +7,7 @@ results: writing a sweep a second time, or after half of it got lost on the way,
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import sqlite3
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from engine.fingerprint import version_of
+from engine.user_cache import keep, read_kept
 from engine.visible import in_markdown
 from harness.files.cache import locked
 from harness.files.strict_yaml import as_plain
@@ -51,6 +54,8 @@ DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 
 _SQLITE = "sqlite:///"
+
+_DIGEST = hashlib.sha256().digest_size
 
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -106,10 +111,31 @@ def _make_database(path: Path) -> None:
         if path.exists():  # another sweep was faster
             return
         fresh = Path(folder).resolve() / path.name
-        _client(f"sqlite:///{fresh}")  # makes the tables
-        with contextlib.closing(sqlite3.connect(fresh)) as database:
-            database.execute("PRAGMA journal_mode=WAL")
+        fresh.write_bytes(_empty_store(Path(folder).resolve()))
+        with contextlib.closing(sqlite3.connect(fresh)) as database, database:
+            place = (path.resolve().parent / ARTIFACTS / "0").as_uri()
+            database.execute("UPDATE experiments SET artifact_location = ?", [place])
         os.replace(fresh, path)
+
+
+def _empty_store(folder: Path) -> bytes:
+    """A SQLite file with MLflow's tables and the experiment that every store has.
+
+    It is made in ``folder`` once per version of MLflow and user: MLflow makes its tables as its versions changed them
+    one after the other, which takes two CPU seconds.
+    """
+    name = f"mlflow/{version_of('mlflow')}.db"
+    kept = read_kept(name) or b""
+    digest, content = kept[:_DIGEST], kept[_DIGEST:]
+    if digest == hashlib.sha256(content).digest():
+        return content
+    path = folder / "made.db"
+    _client(f"{_SQLITE}{path}")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+    content = path.read_bytes()
+    keep(name, hashlib.sha256(content).digest() + content)
+    return content
 
 
 def connect(tracking_uri: str) -> MlflowClient:

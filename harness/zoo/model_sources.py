@@ -7,7 +7,6 @@ not match is never used, wherever it came from.
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -18,6 +17,7 @@ from pydantic import AfterValidator, Field
 
 from engine.errors import MissingError, ModelError, hint
 from engine.ir import write_atomically
+from engine.user_cache import user_cache
 from harness.datasets.torchvision_import import import_torchvision
 from harness.extras import how_to_install
 from harness.files import paths
@@ -185,11 +185,11 @@ def _with_weights(network: nn.Module, file: Path) -> nn.Module:
 
 def _exported(key: str, side: int, build: Callable[[], nn.Module]) -> Path:
     """The ONNX file of the network that ``build`` makes, from the cache if it is there."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ptqlab" / "models"
-    path = folder / f"{key}.onnx"
+    path = user_cache(f"models/{key}.onnx")
+    if path is None:
+        raise ModelError("the exported network is kept below the home folder, and there is none: set XDG_CACHE_HOME")
     if not path.is_file():
         network = build()
-        folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, _export(network, side))
     return path
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from engine import fingerprint
 from engine.fingerprint import ABSENT, Fingerprint, digest_of, fingerprint_of, version_of
+from engine.sealed import unsealed
+from engine.user_cache import keep, read_kept
 
 _names = (f"fingerprinted{index}" for index in itertools.count())
 Package = Callable[..., set[str]]
@@ -71,13 +74,13 @@ def test_imports_for_type_checkers_count_for_nothing(files_of: Package) -> None:
 def test_a_text_that_names_a_module_counts_but_for_the_name_of_a_logger(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     path.write_text("NAME = 'engine.terms'\nLOG = logging.getLogger('engine.jit')\nTEXT = 'see engine.ir'", "utf-8")
-    assert fingerprint._imports(path, "m") == ({"engine.terms"}, set())
+    assert fingerprint._imports(path, "m")[1] == (["engine.terms"], [])
 
 
 def test_names_that_a_package_imports_on_first_use_count_as_imports_inside_functions(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     path.write_text("__getattr__ = lazily(__name__, {'Session': 'engine.simulate.session'})", "utf-8")
-    assert fingerprint._imports(path, "m") == (set(), {"engine.simulate.session"})
+    assert fingerprint._imports(path, "m")[1] == ([], ["engine.simulate.session"])
 
 
 def test_data_beside_a_module_and_in_folders_without_modules_count(tmp_path: Path, files_of: Package) -> None:
@@ -120,3 +123,48 @@ def test_versions() -> None:
 def test_a_name_that_is_no_package_is_refused() -> None:
     with pytest.raises(LookupError, match="is no package"):
         fingerprint_of("no_such_package_at_all.a")
+
+
+class TestKept:
+    """What was parsed is kept between processes."""
+
+    @pytest.fixture(autouse=True)
+    def fresh(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        self.forget()
+        yield
+        self.forget()
+
+    def forget(self) -> None:
+        """As in another process."""
+        for cached in (fingerprint._kept, fingerprint._imports, fingerprint._links, fingerprint_of):
+            cached.cache_clear()
+
+    def package(self, folder: Path) -> str:
+        """The name of the one that :func:`files_of` wrote."""
+        return next(path.name for path in folder.glob("fingerprinted*"))
+
+    def test_a_source_is_parsed_once(self, files_of: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = files_of("a", a="from PKG import b", b="")
+        self.forget()
+        monkeypatch.setattr(fingerprint, "_parsed", lambda *_: pytest.fail("parsed again"))
+        again = fingerprint_of(f"{self.package(tmp_path)}.a")
+        assert {name.partition("/")[2] for name in again.files} == first
+
+    def test_a_changed_source_is_parsed_again(self, files_of: Package, tmp_path: Path) -> None:
+        files_of("a", a="from PKG import b", b="", c="")
+        package = self.package(tmp_path)
+        (tmp_path / package / "a.py").write_text(f"from {package} import c", encoding="utf-8")
+        self.forget()
+        assert set(fingerprint_of(f"{package}.a").files) == {f"{package}/{name}.py" for name in ("__init__", "a", "c")}
+
+    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b'{"a":1,"sha256":"' + b"0" * 64 + b'"}'])
+    def test_a_damaged_file_is_done_without(self, files_of: Package, content: bytes) -> None:
+        keep("imports.json", content)
+        assert files_of("a", a="import PKG.b", b="") == {"a.py", "b.py"}
+
+    def test_no_more_is_kept_than_some_versions_need(self, files_of: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fingerprint, "_MOST", 3)
+        files_of("a", a="", b="")
+        files_of("a", a="import PKG.b", b="")
+        assert len(json.loads(unsealed(read_kept("imports.json") or b""))) == 3

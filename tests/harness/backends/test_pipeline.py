@@ -102,7 +102,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("packages")
     for package in ("engine", "harness"):
         shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
-    caches = (fingerprint._source, fingerprint._data_of, fingerprint._imports)
+    caches = (fingerprint._source, fingerprint._data_of, fingerprint._imports, fingerprint._links)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprint, "_folder", lambda package: root / package)
         for cached in caches:

@@ -286,3 +286,50 @@ def test_links_lead_to_the_views_of_the_experiment(tmp_path: Path) -> None:
     assert [word for word, _ in found.views[0].links] == ["compare", "table"]
     assert all("/#/experiments/7/" in address for view in found.views for _, address in view.links)
     assert not tracker.links(Recorded(tracker="mlflow", uri="http://x"), ["net"]).views, "it was never opened"
+
+
+class TestMaking:
+    """Tables are made once per version of MLflow and user, and every store begins as a copy."""
+
+    @pytest.fixture(autouse=True)
+    def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        return tmp_path / "cache" / "ptqlab" / "mlflow"
+
+    def tables(self, path: Path) -> dict[str, Any]:
+        """Columns by table, and the version of the tables."""
+        with closing(sqlite3.connect(path)) as database:
+            names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            columns = {name: database.execute(f'PRAGMA table_info("{name}")').fetchall() for name in names}
+            return {**columns, "version": database.execute("SELECT version_num FROM alembic_version").fetchall()}
+
+    def made(self, folder: Path) -> Path:
+        folder.mkdir()
+        client = connect(default_tracking_uri(folder))
+        assert [each.name for each in client.search_experiments()] == ["Default"]
+        assert client.get_experiment("0").artifact_location == (folder / "mlartifacts" / "0").as_uri()
+        return folder / mlflow_store.DATABASE
+
+    def test_a_copy_is_what_mlflow_makes(self, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from mlflow import MlflowClient
+
+        alone = tmp_path / "alone.db"
+        MlflowClient(f"sqlite:///{alone}")
+        first = self.made(tmp_path / "first")
+        kept = next(cache.iterdir()).read_bytes()
+        monkeypatch.setattr(mlflow_store, "keep", lambda *_: pytest.fail("made again"))
+        second = self.made(tmp_path / "second")
+        assert self.tables(alone) == self.tables(first) == self.tables(second)
+        assert [path.read_bytes() for path in cache.iterdir()] == [kept]
+
+    def test_a_damaged_copy_is_made_again(self, tmp_path: Path, cache: Path) -> None:
+        first = self.made(tmp_path / "first")
+        file = next(cache.iterdir())
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + b"x")
+        assert self.tables(self.made(tmp_path / "second")) == self.tables(first)
+        assert file.read_bytes() != whole[:-1] + b"x"
+
+    def test_a_cache_that_cannot_be_written_is_done_without(self, tmp_path: Path) -> None:
+        (tmp_path / "cache").write_text("a file", encoding="utf-8")
+        self.made(tmp_path / "first")

@@ -140,7 +140,8 @@ def test_a_store_that_is_away_costs_the_record_only(tmp_path: Path, monkeypatch:
     assert problem.startswith("http://127.0.0.1:9: ")
 
 
-def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import os, signal, sys, sqlalchemy\n"
         "from pathlib import Path\n"
@@ -154,8 +155,11 @@ def test_a_store_whose_making_was_cut_off_is_made_again(tmp_path: Path) -> None:
         "recorder = Recorder(SUITE, 'cut', workdir, TrialStore(workdir / 'trials'))\n"
         "recorder.planned([]); recorder.place.run\n"
     )
-    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[3], check=False)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where no empty store is kept
+    killed = subprocess.run(command, cwd=Path(__file__).parents[3], check=False)
     assert killed.returncode == -9
+    assert not (tmp_path / "cache" / "ptqlab" / "mlflow").exists()
     recorder = Recorder(SUITE, "next", tmp_path, TrialStore(tmp_path / "trials"))
     recorder.planned([])
     assert recorder.close(Closing(status=RunStatus.FINISHED)) is None

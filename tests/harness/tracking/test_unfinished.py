@@ -52,6 +52,7 @@ def statuses(workdir: Path) -> dict[str, str]:
     return {f"{run.data.tags['lab.sweep']}/{run.data.tags.get('lab.trial', '')}": run.info.status for run in runs}
 
 
+@pytest.mark.nightly
 def test_the_next_sweep_closes_one_that_was_killed(tmp_path: Path) -> None:
     killed_sweep(tmp_path)
     before = {"killed/": "RUNNING", "killed/half": "RUNNING", "killed/net/bayes-e/max": "FINISHED"}
@@ -81,6 +82,7 @@ def test_a_sweep_that_lives_is_left_alone(tmp_path: Path) -> None:
     assert not mark.path.exists()
 
 
+@pytest.mark.nightly
 def test_a_record_that_another_store_took_leaves_nothing_to_close(tmp_path: Path) -> None:
     away = "http://127.0.0.1:9"
     plan = Plan(bench=fakes.Bench(tmp_path), executor=serial, stages="tests.harness.fakes")
