@@ -19,9 +19,9 @@ for _variable, _folder in (("PTQLAB_REFERENCE", "reference"), ("PTQLAB_DATA", "d
 
 os.environ["PTQLAB_BOARDS"] = os.devnull  # what was measured on a developer's own boards changes no test
 
-settings.register_profile("dev", max_examples=20, deadline=None)
+settings.register_profile("dev", max_examples=10, deadline=None)
 settings.register_profile(
-    "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("nightly", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")

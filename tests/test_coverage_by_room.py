@@ -7,6 +7,8 @@ import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
+
 from tests.coverage_by_room import Lines, by_room, room, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +43,7 @@ def compiled(path: Path) -> bool:
     return any(isinstance(d, ast.Name) and d.id in COMPILERS for f in functions for d in f.decorator_list)
 
 
+@pytest.mark.nightly
 def test_what_is_left_out_is_what_numba_compiles() -> None:
     paths = [path for package in SETTINGS["source"] for path in sorted((ROOT / package).rglob("*.py"))]
     names = {path.relative_to(ROOT).as_posix(): path for path in paths}

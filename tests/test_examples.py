@@ -56,6 +56,7 @@ def test_metric_and_data_of_ones_own_are_what_cards_can_name(example: ModuleType
     assert example.Gradients(example.Options(seed=1)).digest != example.Gradients(example.Options()).digest
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [NOTEBOOKS[0], pytest.param(NOTEBOOKS[1], marks=pytest.mark.nightly)])
 def test_notebooks_run(name: str) -> None:
     """``read_a_sweep`` runs ``sweep_and_choose`` on the way."""

@@ -89,6 +89,7 @@ SWITCHES: tuple[tuple[dict[str, bool], float], ...] = (
 """Options of the calibration with the least cosine."""
 
 
+@pytest.mark.nightly
 def test_options_of_calibration_are_those_of_the_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HB_MAPPER, STAND_IN)
     trials = [

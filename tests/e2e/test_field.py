@@ -234,6 +234,7 @@ def test_scores_that_boxes_hide_are_named(tmp_path: Path, caplog: pytest.LogCapt
     assert "is broken" not in caplog.text
 
 
+@pytest.mark.nightly
 def test_a_sweep_names_scores_that_boxes_hide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the Concat stands a convolution, so that boxes and scores share a scale in int8, and int16 helps."""
     for variable in ("PTQLAB_SUITES", "PTQLAB_DATASETS", "PTQLAB_CODE"):  # the command lets its cards be found in them

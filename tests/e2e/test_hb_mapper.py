@@ -328,6 +328,7 @@ def test_golden_conversions(name: str, reference_dir: Path, tmp_path: Path) -> N
         np.testing.assert_array_equal(outputs[key], array)
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 def test_tables_of_a_real_network_are_those_of_the_original(reference_dir: Path, tmp_path: Path) -> None:
     """EfficientNet-Lite0, 50 images, ``max``: every row of both tables; the original's sums are float32."""

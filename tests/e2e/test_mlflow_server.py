@@ -134,6 +134,7 @@ def check_record(record: dict[str, Any]) -> None:
     assert record["sweep"]["status"] == "FAILED"
 
 
+@pytest.mark.nightly
 def test_a_sweep_and_its_sync_on_postgresql(tmp_path: Path) -> None:
     port = free_port()
     with postgres() as database:

@@ -73,6 +73,7 @@ def test_the_wheel_has_every_bundled_file(name: str, installed: Path) -> None:
     assert [str(path) for path in files if not (there / path).is_file()] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("limit", "said"),
     [

@@ -30,6 +30,7 @@ def keep_all(folder: Path) -> None:
     keep_environment(Environment(version="0"), "engine", work)
 
 
+@pytest.mark.nightly
 def test_every_byte_of_every_kept_file(tmp_path: Path) -> None:
     keep_all(tmp_path)
     tried: Counter[str] = Counter()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.faults.kills import Campaign
 from tests.faults.setting import Whole
 
 
+@pytest.mark.nightly
 def test_a_killed_conversion_leaves_nothing_half_written_and_the_rerun_all(tmp_path: Path) -> None:
     campaign = Campaign("makertbin", tmp_path / "place")
     campaign.undisturbed()

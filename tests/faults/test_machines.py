@@ -28,7 +28,10 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Whole]:
     return readied("makertbin", tmp_path_factory.mktemp("machines"))
 
 
-@pytest.mark.parametrize(("fault", "fails"), [(small_files, True), (six_files, None), (no_locks, False)])
+@pytest.mark.parametrize(
+    ("fault", "fails"),
+    [pytest.param(small_files, True, marks=pytest.mark.nightly), (six_files, None), (no_locks, False)],
+)
 def test_a_conversion_ends_in_words_and_the_rerun_is_whole(
     ready: tuple[Path, Whole], fault: Fault, fails: bool | None
 ) -> None:

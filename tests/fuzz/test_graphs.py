@@ -28,6 +28,7 @@ def test_a_graph_is_determined_by_its_number() -> None:
     assert first == again != other
 
 
+@pytest.mark.nightly
 def test_large_graphs_are_deep_and_wide() -> None:
     deep, wide = case(SEED, LARGE_EVERY // 2).model.graph, case(SEED, LARGE_EVERY - 1).model.graph
     assert len(deep.node) >= DEEP

@@ -171,6 +171,7 @@ def test_entries_without_trial_and_trials_without_entry_are_missing(
     result.stdout.fnmatch_lines(["MISSING: net/bayes-e/kl", "MISSING: net/bayes-e/mix"])
 
 
+@pytest.mark.nightly
 def test_a_failed_trial_is_an_error_and_no_baseline(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     pytester.makefile(".yaml", mine=SUITE.replace("}}", "}, trials: [{models: refused}]}"))
     result = gate()
@@ -181,6 +182,7 @@ def test_a_failed_trial_is_an_error_and_no_baseline(gate: Gate, pytester: pytest
     update.stderr.fnmatch_lines(["ERROR: trial refused/bayes-e/max failed in stage quantize*"])
 
 
+@pytest.mark.nightly
 def test_selected_trials_only_are_run(gate: Gate, pytester: pytest.Pytester, accepted: Any) -> None:
     gate("-k", "kl").assert_outcomes(passed=1, deselected=1)
     assert fakes.notes(pytester.path / "work") == ["prepare net", "run net/bayes-e/kl"]
@@ -195,6 +197,7 @@ def test_the_id_of_a_trial_runs_that_trial_alone(gate: Gate, pytester: pytest.Py
     result.stdout.fnmatch_lines(["ptqlab: 1 trials", "ptqlab: *1/1* net/bayes-e/kl: top1 0.9000", "*file:///*"])
 
 
+@pytest.mark.nightly
 def test_the_suite_alone_is_collected_unless_arguments_ask_for_more(
     gate: Gate, pytester: pytest.Pytester, accepted: Any
 ) -> None:

@@ -249,6 +249,7 @@ Resize of which int16 was asked in vain, and in a Softmax that the original's ca
 """
 
 
+@pytest.mark.nightly
 def test_golden_thresholds_are_those_of_our_placement(reference_dir: Path) -> None:
     """Every tensor whose threshold is another one's or fixed is known to placement."""
     different, found = set(), 0

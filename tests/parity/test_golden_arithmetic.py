@@ -16,7 +16,7 @@ from tests.golden_cases import GoldenCase, conversion_cases, operator_cases
 pytestmark = pytest.mark.reference
 
 FLOAT_CPU_OPS = {"Softmax", "MatMul"}
-EVERY = 3
+EVERY = 12
 BY_DAY = {"reference": 0, "fast": 1}
 """Of so many recorded networks one runs by day, counted from here; at night all do."""
 FLOAT_ROUNDING = 1e-5

@@ -54,6 +54,7 @@ def chosen(rows: tuple[MeasuredRow, ...]) -> Iterator[MeasuredRow]:
     return (row for index, row in enumerate(plain) if index % SAMPLE == 0 or row.group in VARIED)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("march", ["bayes-e", "bayes", "bernoulli2"])
 def test_o2_is_predicted_as_well_as_documented(predictions: Predictions, march: str) -> None:
     """The bars of all rows, tried on a part of them that the converter makes seconds of."""

@@ -82,6 +82,7 @@ def columns(reference_dir: Path) -> tuple[RowGroup, ...]:
     return parts([row.model_copy(update={"held_out": row.family in away}) for row in rows])
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", BARS)

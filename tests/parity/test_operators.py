@@ -53,6 +53,7 @@ def differences(reference_dir: Path) -> tuple[dict[Row, str], int]:
     return {row: text for row, text in found.items() if text}, len(rows)
 
 
+@pytest.mark.nightly
 def test_bars(differences: tuple[dict[Row, str], int]) -> None:
     found, count = differences
     assert count > 600

@@ -19,7 +19,7 @@ from tests.strategies.deployed import DeployedCase, deployed_cases
 from tests.strategies.graphs import GraphBuilder, GraphCase, finish, graph_cases, same_conv
 
 Feed = dict[str, np.ndarray]
-FEWER = settings(max_examples=max(10, settings.default.max_examples // 4))
+FEWER = settings(max_examples=max(3, settings.default.max_examples // 4))
 """These networks take several times as long as those of test_stages."""
 SMALL_CHIP = 4096
 """Bytes of maps that a tile may hold."""

@@ -27,7 +27,7 @@ from tests.strategies.graphs import GraphCase, graph_cases
 from tests.strategies.images import ImageCase, image_cases
 
 MARCHES = st.sampled_from(("bayes-e", "bayes", "bernoulli2"))
-FEWER = settings(max_examples=10, deadline=None)
+FEWER = settings(max_examples=max(3, settings.default.max_examples // 10), deadline=None)
 """Two conversions of a network take several times as long as what other properties draw."""
 SOME = settings(max_examples=int(os.environ.get("PTQLAB_ORIGINAL_EXAMPLES", "20")), deadline=None)
 """Networks that the original is asked of: some seconds each."""

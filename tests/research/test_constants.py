@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from engine.chips.latency import load_latency
 from engine.compile.compiler import CompileOptions, memory_of
@@ -13,6 +14,7 @@ from research.corpus import schedule_of_row
 from tests.research.rows import row
 
 
+@pytest.mark.nightly
 def test_constants_of_a_synthetic_machine_are_recovered() -> None:
     """Bandwidths are the measured ones, near which the fit holds them; all other constants are free."""
     file = load_latency("bayes-e")

@@ -84,6 +84,7 @@ def test_a_peer_that_crashes_is_left_out(file: Path, tmp_path: Path, monkeypatch
     assert reasons == ["int8 OpenVINO: its process ends with exit code -11"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("source", "code"), [("", 0), ("raise RuntimeError('refused')", 0), ("os._exit(7)", 7)])
 def test_a_trial_tells_crashes_from_refusals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, code: int

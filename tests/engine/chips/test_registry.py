@@ -97,6 +97,7 @@ def test_one_file_adds_a_chip(tmp_path: Path) -> None:
     assert found["figures"]["latency_us"] > 0
 
 
+@pytest.mark.nightly
 def test_a_measurement_changes_figures_and_nothing_else(tmp_path: Path) -> None:
     """As if someone had measured an S100: ``measured: true`` in the file of the chip, and a file of its latency."""
     chip = (ROOT / "engine" / "chips" / "nash-e.yaml").read_text(encoding="utf-8") + "measured: true\n"

@@ -72,6 +72,7 @@ def test_pages_have_the_parameters(app: typer.Typer) -> None:
     assert "Of what is weighed." in page
 
 
+@pytest.mark.nightly
 def test_a_list_reads_no_parameters(tmp_path: Path) -> None:
     """An annotation that cannot be read is no obstacle to the list of commands."""
     (tmp_path / "listed.py").write_text(

@@ -94,6 +94,7 @@ def test_bin_executes_like_the_quantized_model(case: GoldenCase, tmp_path: Path)
             np.testing.assert_array_equal(outputs[name], array)
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 def test_every_reference_bin_executes_like_its_quantized_model(reference_dir: Path, tmp_path: Path) -> None:
     for case in conversion_cases(reference_dir / "golden"):

@@ -125,6 +125,7 @@ def test_zoo_models_run_tile_by_tile(name: str, march: str) -> None:
     assert_same_bits(stages.quantized, cut, random_feed(stages.quantized, 1))
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 @pytest.mark.parametrize("tile_bytes", [SMALLEST, pytest.param(2048, marks=pytest.mark.nightly)])
 def test_files_of_the_original_run_tile_by_tile(reference_dir: Path, tile_bytes: int) -> None:

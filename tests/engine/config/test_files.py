@@ -250,6 +250,7 @@ def test_the_originals_files_are_accepted(reference_dir: Path) -> None:
         assert load_config(path).onnx_model.is_file()
 
 
+@pytest.mark.nightly
 def test_merge_keys_that_copy_too_much_are_refused(tmp_path: Path) -> None:
     """600 mappings that take over 2,000 keys each: 1.2 million copies, from a file of 30 KB."""
     keys = ", ".join(f"k{i}: 1" for i in range(2000))

@@ -106,6 +106,7 @@ def test_damaged_cases_are_rows(tmp_path: Path) -> None:
     assert rows[whole.name].outcome is Ending.CONVERTED
 
 
+@pytest.mark.nightly
 def test_python_files_that_a_case_names_are_not_run(reduced: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((reduced / "c.yaml").read_text())
     (reduced / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")

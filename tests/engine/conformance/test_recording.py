@@ -290,6 +290,7 @@ sys.argv[1:] = words
 """
 
 
+@pytest.mark.nightly
 def test_a_toolchain_that_sees_folders_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container: every path that it is given is one of the container's."""
     config = write_network(tmp_path)

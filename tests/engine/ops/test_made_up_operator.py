@@ -37,6 +37,7 @@ def engine_with_made_up(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_one_file_and_one_line_add_an_operator(tmp_path: Path) -> None:
     folder = engine_with_made_up(tmp_path)
     command = [sys.executable, "-m", "tests.engine.ops.made_up.conversion"]

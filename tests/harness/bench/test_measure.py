@@ -56,6 +56,7 @@ def test_json_of_a_pair(pair: tuple[str, str]) -> None:
     assert report["conversion"] == []
 
 
+@pytest.mark.nightly
 def test_a_model_of_the_zoo_is_converted_stage_by_stage() -> None:
     arguments = ["bench", "mnist_mobilenet", "--rounds", "1", "--batch", "2", "--no-reference", "--json"]
     result = CliRunner().invoke(app, arguments)

@@ -109,6 +109,7 @@ def test_torchscript_of_ultralytics_says_its_size_and_classes(tmp_path: Path) ->
     assert_equal_to_torch(torch, network, found.path)
 
 
+@pytest.mark.nightly
 def test_a_program_of_torch_export(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     network = made_network(torch)

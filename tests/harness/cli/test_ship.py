@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from harness.cli.ship import EXIT_DIFFERENT
 from harness.trials.sums import write_sums
 from tests import toolchains
 from tests.engine.conformance.models import write_network
-from tests.harness.files.test_user_code import own, sweep, write
+from tests.harness.files.test_user_code import own, own_folder, sweep, write
 
 __all__ = ["own"]
 
@@ -25,11 +26,28 @@ def _no_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
 
 
-@pytest.fixture
-def trial(own: Path) -> str:
+def swept(own: Path) -> str:
     """Id of the only trial of a sweep of a tiny network, below ``own``."""
     suite = write(own, {"adapter": "own_pictures:Noise"}, {"name": "own_pictures:closeness", "labels": "float"})
     return sweep(own, suite)["trial"]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder and the trial of a sweep below it, which no test changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = own_folder(tmp_path_factory.mktemp("kept"), patch)
+        yield folder, swept(folder)
+
+
+@pytest.fixture
+def work(kept: tuple[Path, str]) -> Path:
+    return kept[0] / "work"
+
+
+@pytest.fixture
+def trial(kept: tuple[Path, str]) -> str:
+    return kept[1]
 
 
 def ship(*words: object) -> Result:
@@ -41,29 +59,29 @@ def refusal(done: Result, kind: type[PtqlabError] = ConfigError) -> str:
     return str(done.exception)
 
 
-def test_a_trial_is_shipped_built_and_proved(own: Path, trial: str) -> None:
-    command = toolchains.words(own, toolchains.EQUAL)
-    done = ship(trial, "-o", own / "out", "--workdir", own / "work", "--toolchain", command)
+def test_a_trial_is_shipped_built_and_proved(tmp_path: Path, work: Path, trial: str) -> None:
+    command = toolchains.words(tmp_path, toolchains.EQUAL)
+    done = ship(trial, "-o", tmp_path / "out", "--workdir", work, "--toolchain", command)
     assert done.exit_code == 0, done.output
     written, board, line = done.stdout.splitlines()
-    assert written.startswith(f"{own / 'out'}: ")
-    assert board == f"{own / 'out/model_output/tiny.bin'}: for the board, toolchain 1.24.3"
+    assert written.startswith(f"{tmp_path / 'out'}: ")
+    assert board == f"{tmp_path / 'out/model_output/tiny.bin'}: for the board, toolchain 1.24.3"
     assert line.startswith("EQUAL: ")
     assert line.endswith("outputs of 6 images equal")
-    assert (own / "out/model_output/tiny.bin").read_bytes() == b"for the board"
+    assert (tmp_path / "out/model_output/tiny.bin").read_bytes() == b"for the board"
     assert done.stderr.splitlines() == [
         "ship: converts",
         "toolchain: compiles",
         "toolchain: compares node by node",
         "toolchain: runs what was built on the simulator",
     ]
-    origin = json.loads((own / "out/ship.json").read_text())["origin"]
+    origin = json.loads((tmp_path / "out/ship.json").read_text())["origin"]
     assert origin["trial"]["trial"] == trial
 
 
-def test_what_differs_is_named_with_the_score_of_what_was_built(own: Path, trial: str) -> None:
-    command = toolchains.words(own, toolchains.DIFFERENT)
-    done = ship(trial, "-o", own / "out", "--workdir", own / "work", "--toolchain", command, "--images", 3)
+def test_what_differs_is_named_with_the_score_of_what_was_built(tmp_path: Path, work: Path, trial: str) -> None:
+    command = toolchains.words(tmp_path, toolchains.DIFFERENT)
+    done = ship(trial, "-o", tmp_path / "out", "--workdir", work, "--toolchain", command, "--images", 3)
     assert done.exit_code == EXIT_DIFFERENT
     line = done.stdout.splitlines()[-1]
     assert line.startswith("DIFFERENT: ")
@@ -72,37 +90,39 @@ def test_what_differs_is_named_with_the_score_of_what_was_built(own: Path, trial
     assert " measured, " in line
 
 
-def test_without_a_toolchain_the_line_says_how_to_build(own: Path, trial: str) -> None:
-    done = ship(trial, "-o", own / "out", "--workdir", own / "work")
+def test_without_a_toolchain_the_line_says_how_to_build(tmp_path: Path, work: Path, trial: str) -> None:
+    done = ship(trial, "-o", tmp_path / "out", "--workdir", work)
     assert done.exit_code == 0, done.output
     line = done.stdout.splitlines()[-1]
-    assert f'build the file for the board in {own / "out"} with "hb_mapper makertbin --config net.yaml' in line
-    assert f"ptqlab ship --verify {own / 'out'} {own / 'out'}/model_output/tiny_quantized_model.onnx" in line
-    built = ship("--verify", own / "out", own / "out/expected_quantized.onnx", "--workdir", own / "work")
+    assert f'build the file for the board in {tmp_path / "out"} with "hb_mapper makertbin --config net.yaml' in line
+    assert f"ptqlab ship --verify {tmp_path / 'out'} {tmp_path / 'out'}/model_output/tiny_quantized_model.onnx" in line
+    built = ship("--verify", tmp_path / "out", tmp_path / "out/expected_quantized.onnx", "--workdir", work)
     assert built.exit_code == 0, built.output
     assert built.stdout.startswith("EQUAL: ")
     assert built.stdout.endswith("outputs of 6 images equal\n")
-    elsewhere = ship("--verify", own / "out", own / "out/expected_quantized.onnx", "--workdir", own / "other")
+    elsewhere = ship(
+        "--verify", tmp_path / "out", tmp_path / "out/expected_quantized.onnx", "--workdir", tmp_path / "other"
+    )
     assert elsewhere.exit_code == 0
     assert "outputs" not in elsewhere.stdout
     assert "not run" in elsewhere.stderr
 
 
 @pytest.mark.parametrize("code", [toolchains.FAILS, toolchains.HANGS, toolchains.WRITES_NOTHING])
-def test_a_toolchain_that_gives_nothing_leaves_the_folder(own: Path, trial: str, code: str) -> None:
-    words = [trial, "-o", own / "out", "--workdir", own / "work", "--toolchain", toolchains.words(own, code)]
+def test_a_toolchain_that_gives_nothing_leaves_the_folder(tmp_path: Path, work: Path, trial: str, code: str) -> None:
+    words = [trial, "-o", tmp_path / "out", "--workdir", work, "--toolchain", toolchains.words(tmp_path, code)]
     done = ship(*words, "--time-limit", 1 if code == toolchains.HANGS else 60)
     text = refusal(done, ToolchainError)
     assert "\n" not in text
     assert "toolchain.log" in text
-    assert {"net.onnx", "net.yaml", "ship.json"} <= {path.name for path in (own / "out").iterdir()}
+    assert {"net.onnx", "net.yaml", "ship.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
     assert "ship folder already; --force" in refusal(ship(*words))
-    again = ship(*words[:-1], toolchains.words(own, toolchains.EQUAL), "--force")
+    again = ship(*words[:-1], toolchains.words(tmp_path, toolchains.EQUAL), "--force")
     assert again.exit_code == 0, again.output
 
 
-def test_the_recommended_setting_of_a_suite(own: Path, trial: str) -> None:
-    options = ["-o", own / "out", "--workdir", own / "work"]
+def test_the_recommended_setting_of_a_suite(tmp_path: Path, work: Path, trial: str) -> None:
+    options = ["-o", tmp_path / "out", "--workdir", work]
     done = ship("--best", "mine/tiny", *options)
     assert done.exit_code == 0, done.output
     assert f"{trial}: recommended by mine" in done.stderr
@@ -111,7 +131,8 @@ def test_the_recommended_setting_of_a_suite(own: Path, trial: str) -> None:
     assert "nothing for march bayes" in refusal(ship("--best", "mine/tiny", "--march", "bayes", *options, "--force"))
 
 
-def test_what_fails_a_gate_is_not_recommended(own: Path, trial: str) -> None:
+def test_what_fails_a_gate_is_not_recommended(own: Path) -> None:
+    trial = swept(own)
     suite = write(own, {"adapter": "own_pictures:Noise"}, {"name": "own_pictures:closeness", "labels": "float"})
     suite.write_text(suite.read_text() + "\ngates: {min_cosine: 1.0}\n")
     for words in (["digest", "mine", "--write"], ["digest", "tiny", "--write", "--score"]):
@@ -123,7 +144,8 @@ def test_what_fails_a_gate_is_not_recommended(own: Path, trial: str) -> None:
     assert "no setting passes the gates, so that none is recommended" in refused
 
 
-def test_a_trial_whose_model_data_or_engine_has_changed_is_refused(own: Path, trial: str) -> None:
+def test_a_trial_whose_model_data_or_engine_has_changed_is_refused(own: Path) -> None:
+    trial = swept(own)
     options = [trial, "-o", own / "out", "--workdir", own / "work"]
     network = own / "suites/zoo/tiny.onnx"
     content = network.read_bytes()

@@ -39,6 +39,7 @@ def test_the_help_says_how_many_samples_are_taken() -> None:
     assert f"evaluation samples of a card: {SCORED_SAMPLES}" in " ".join(call("--help").replace("│", " ").split())
 
 
+@pytest.mark.nightly
 def test_boxes_choose_where_a_card_detects() -> None:
     shown = call("--model", "scene_yolo", "--metric", "task", "--samples", "4", "--trials", "3", "--latency", "1000")
     assert "int8 metric " in shown

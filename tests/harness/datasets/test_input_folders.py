@@ -236,6 +236,7 @@ def call(*arguments: str, code: int = 0) -> str:
     return found.output
 
 
+@pytest.mark.nightly
 def test_a_suite_of_such_models(project: Path) -> None:
     work = project / "work"
     call("run", str(project / "suites/parts.yaml"), "--executor", "serial", "--no-mlflow", "--workdir", str(work))
@@ -276,6 +277,7 @@ def test_what_is_pasted_has_an_entry_per_input(project: Path) -> None:
     assert (written["input_type_rt"], written["input_layout_rt"]) == ("nv12;featuremap", "None;NCHW")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["pair", pytest.param("sequence", marks=pytest.mark.nightly)])
 def test_other_commands_take_such_models(name: str, project: Path) -> None:
     model = project / f"suites/zoo/{name}.onnx"

@@ -210,7 +210,7 @@ def write_cards(folder: Path, adapter: str, options: Mapping[str, Any]) -> Path:
         pytest.param("image_folder", lambda root: image_folder(root, "skimage"), marks=pytest.mark.nightly),
         pytest.param("array_folder", array_folder, marks=pytest.mark.nightly),
         pytest.param("array_folder", lambda root: array_folder(root, ".bin"), marks=pytest.mark.nightly),
-        ("coco", coco),
+        pytest.param("coco", coco, marks=pytest.mark.nightly),
         pytest.param("torchvision", torchvision, marks=pytest.mark.nightly),
     ],
     ids=["labels-csv", "class-folders-opencv", "class-folders-skimage", "npy", "raw", "coco", "torchvision"],

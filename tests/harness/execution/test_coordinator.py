@@ -23,6 +23,7 @@ from harness.trials.trial import Symptom, TrialResult, TrialSpec
 from tests.harness import fakes
 
 ALL = ("serial", "processes", "tests.harness.fakes:two_threads", "dask")
+BY_DAY = {"serial", "processes"}
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +36,7 @@ def dask_cluster() -> Iterator[str]:
         yield cluster.scheduler_address.removeprefix("tcp://")
 
 
-@pytest.fixture(params=ALL)
+@pytest.fixture(params=[pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in ALL])
 def executor(request: pytest.FixtureRequest) -> str:
     """Every executor by the name that a user gives it."""
     return f"dask://{request.getfixturevalue('dask_cluster')}" if request.param == "dask" else request.param
@@ -50,6 +51,7 @@ def by_model(results: list[TrialResult]) -> dict[str, TrialResult]:
     return {result.spec.model: result for result in results}
 
 
+@pytest.mark.parametrize("executor", ALL, indirect=True)
 def test_results_come_in_order_and_preparation_once_per_model(tmp_path: Path, executor: str) -> None:
     specs = [fakes.spec(model, settings) for model in ("a", "b") for settings in (fakes.Settings(), fakes.KL)]
     log = fakes.Log()
@@ -178,7 +180,9 @@ def test_an_interrupt_ends_the_sweep_and_keeps_finished_trials(tmp_path: Path) -
     assert all(result.ok for result in run_sweep(specs, plan(tmp_path, "serial")))
 
 
-@pytest.mark.parametrize("to_group", [True, False], ids=["ctrl-c", "kill -INT"])
+@pytest.mark.parametrize(
+    "to_group", [True, pytest.param(False, marks=pytest.mark.nightly)], ids=["ctrl-c", "kill -INT"]
+)
 def test_sigint_ends_a_sweep_on_processes_without_a_word_of_theirs(tmp_path: Path, to_group: bool) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.harness import fakes;"

@@ -79,6 +79,7 @@ def test_all_of_a_model_travels_with_its_own_code(lab: Path, tmp_path: Path) -> 
     assert pack_luggage("unknown", Cache(tmp_path / "c")).code == ""
 
 
+@pytest.mark.nightly
 def test_a_worker_uses_what_it_sees_and_copies_the_rest(lab: Path, tmp_path: Path) -> None:
     luggage = pack_luggage("tiny", Cache(tmp_path / "work/cache"))
     seen = elsewhere(luggage, tmp_path / "work")

@@ -48,6 +48,7 @@ def test_a_difference_is_named_figure_by_figure() -> None:
     assert difference_of(fakes.failed(spec), fakes.failed(spec)) == ""
 
 
+@pytest.mark.nightly
 def test_what_is_not_reproducible_is_an_error_of_the_night(tmp_path: Path) -> None:
     spec = fakes.spec("net")
     run_sweep([spec], plan(tmp_path))

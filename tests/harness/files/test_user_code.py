@@ -70,16 +70,20 @@ closeness.labels = labels
 '''
 
 
+def own_folder(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """``folder`` with everything that a user would write, where ptqlab looks for it."""
+    patch.setattr(sys, "path", list(sys.path))
+    patch.delitem(sys.modules, "own_pictures", raising=False)
+    patch.setenv("PTQLAB_SUITES", str(folder / "suites"))
+    patch.setenv("PTQLAB_DATASETS", str(folder / "datasets"))
+    (folder / "suites/zoo").mkdir(parents=True)
+    (folder / "suites/zoo/own_pictures.py").write_text(CODE)
+    return folder
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with everything that a user would write."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "own_pictures", raising=False)
-    monkeypatch.setenv("PTQLAB_SUITES", str(tmp_path / "suites"))
-    monkeypatch.setenv("PTQLAB_DATASETS", str(tmp_path / "datasets"))
-    (tmp_path / "suites/zoo").mkdir(parents=True)
-    (tmp_path / "suites/zoo/own_pictures.py").write_text(CODE)
-    return tmp_path
+    return own_folder(tmp_path, monkeypatch)
 
 
 def write(folder: Path, dataset: dict[str, Any], metric: dict[str, Any]) -> Path:

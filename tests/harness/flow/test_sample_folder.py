@@ -25,6 +25,7 @@ def run(script: Path, *arguments: str) -> str:
     return finished.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("march", [March("bayes-e"), pytest.param(March("nash-e"), marks=pytest.mark.nightly)])
 def test_the_scripts_run_one_after_the_other(tmp_path: Path, march: March) -> None:
     make_sample(tmp_path)

@@ -194,6 +194,7 @@ class TestAlike:
         assert set(choice.alike) == {result.spec.key for result in results}
         assert choice.compared == 10
 
+    @pytest.mark.nightly
     def test_forty_equal_settings_are_rarely_told_apart(self, tmp_path: Path) -> None:
         """All errors are chance, and the best is the luckiest of 40: corrected for that, few are told apart from it."""
         told_apart = 0

@@ -76,6 +76,7 @@ def test_what_is_better_than_the_anchor_is_no_loss() -> None:
     assert drift.began is None
 
 
+@pytest.mark.nightly
 def test_jumps_are_found_in_noise_and_noise_is_no_jump() -> None:
     random = np.random.default_rng(1)
     noise = random.normal(0, 0.002, (40, 90))

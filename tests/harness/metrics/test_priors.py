@@ -75,6 +75,7 @@ def compared(levels: list[dict[str, Any]], coder: Any, generator: Any, size: tup
     np.testing.assert_allclose(scores[0], wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_ssd300_is_torchvisions() -> None:
     model = torchvision_detection().ssd300_vgg16(weights=None, weights_backbone=None)
     levels = prior_heads.ssd300((21.0, 45.0, 99.0, 153.0, 207.0, 261.0))

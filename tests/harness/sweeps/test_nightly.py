@@ -137,6 +137,7 @@ def test_a_baseline_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> N
         night(tmp_path, 450)
 
 
+@pytest.mark.nightly
 def test_losses_below_tolerance_add_up_to_one_that_the_anchor_sees(tmp_path: Path) -> None:
     """Each night loses one image of 500: within tolerance of the night before, not of the anchor."""
     first = night(tmp_path, 450)

@@ -19,6 +19,7 @@ BARS = {TaskKind.CLASSIFICATION: 0.98, TaskKind.DETECTION: 0.85, TaskKind.SEGMEN
 BUNDLED = [card for card in list_cards() if card.source.bundled]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("card", BUNDLED, ids=lambda card: card.name)
 def test_float_score_is_what_the_card_says_and_above_the_bar(card: ModelCard) -> None:
     """All evaluation images of the card; another processor may round a few outputs the other way."""

@@ -164,6 +164,7 @@ print(hashlib.sha256(_export(torch.nn.Sequential(*layers), 4)).hexdigest())
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("branch", ["COMPATIBLE", "AVX2"])
 def test_an_export_does_not_depend_on_the_processor(branch: str) -> None:
     """``MKL_CBWR`` lets MKL compute as on another processor, where its square root has other last bits."""

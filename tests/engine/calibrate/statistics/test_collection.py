@@ -48,6 +48,7 @@ def test_nothing_depends_on_batches_or_order(seed: int, batch: int, count: int) 
         assert split.thresholds(options) == whole.thresholds(options)
 
 
+@pytest.mark.nightly
 @given(seed=st.integers(0, 2**16), batch=st.integers(1, 8))
 def test_reference_histogram_depends_on_nothing_but_the_groups_of_8(seed: int, batch: int) -> None:
     x = samples(24)
@@ -192,6 +193,7 @@ class Endless(CalibrationData):
         return str(self._count)
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_number_of_samples() -> None:
     model, options = identity((1, 8, 32, 32)), StatisticsOptions(percentiles=(0.999,), per_channel=True)
 

@@ -55,7 +55,7 @@ def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("rule", [HistogramRule.REFERENCE, HistogramRule.ORDER_INDEPENDENT])
 @pytest.mark.parametrize("kept", [0, 1 << 30])
-@pytest.mark.parametrize("reads", range(1, 25, 3))
+@pytest.mark.parametrize("reads", [1, 10, 19])
 def test_a_pass_that_is_cut_off_gives_the_same_statistics(
     rule: HistogramRule, kept: int, reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_tables_files_and_bars(networks: Path, tmp_path: Path) -> None:
     page, report = tmp_path / "page.html", tmp_path / "report.json"
     bars = ["--bar", "operators=1", "--bar", "devices=1", "--bar", "outputs=0.5"]
@@ -69,6 +70,7 @@ def test_tables_files_and_bars(networks: Path, tmp_path: Path) -> None:
     assert "://" not in text
 
 
+@pytest.mark.nightly
 def test_networks_that_are_held_out_are_scored_and_not_shown(networks: Path, tmp_path: Path) -> None:
     page, report = tmp_path / "page.html", tmp_path / "report.json"
     tables = tmp_path / "tables.md"

@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto
 
 from engine.calibrate.methods.channels import LEAST_MAXIMUM, LEAST_WEIGHT
+from engine.chips import March
 from engine.conformance.questions.questions import _LARGEST_WEIGHTS, _REACHES, QUESTIONS, Question
 from engine.convert import Draft, check
 
@@ -33,12 +34,18 @@ def test_names_are_their_own() -> None:
     assert all(question.asks.endswith("?") and question.meanwhile.endswith(".") for question in QUESTIONS)
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
-def test_a_network_converts_on_every_march_that_is_asked(question: Question, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("question", "march"),
+    [
+        pytest.param(question, march, id=f"{question.name}-{march}", marks=pytest.mark.nightly if index else ())
+        for question in QUESTIONS
+        for index, march in enumerate(question.marches)
+    ],
+)
+def test_a_network_converts_on_every_march_that_is_asked(question: Question, march: March, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(question.build().model().SerializeToString())
-    for march in question.marches:
-        assert any(row.on == "BPU" for row in check(path, Draft(march=march.value)).nodes)
+    assert any(row.on == "BPU" for row in check(path, Draft(march=march.value)).nodes)
 
 
 def test_ranges_lie_on_both_sides_of_the_constants_that_are_asked_for() -> None:

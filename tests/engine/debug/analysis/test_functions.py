@@ -87,6 +87,7 @@ def test_tables_are_printed_on_request(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.nightly
 def test_runall_tells_how_far_it_is(tmp_path: Path) -> None:
     shares: list[float] = []
     page = functions.runall(calibrated_residual(), DATA, tmp_path, most=2, watch=shares.append)

@@ -96,6 +96,7 @@ def test_boxes_are_quantiles_of_the_channels(tmp_path: Path) -> None:
     np.testing.assert_allclose(boxes.thresholds, np.abs(weight).max(axis=1), rtol=1e-6)
 
 
+@pytest.mark.nightly
 def test_runall_links_nodes_and_settings(tmp_path: Path) -> None:
     model, feed = zoo("mnist_mobilenet")
     page = runall(model, feed, tmp_path, node_type="node", ns_metrics=["mse", "sqnr"]).read_text("utf-8")

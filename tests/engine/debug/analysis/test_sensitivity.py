@@ -65,10 +65,10 @@ def assert_same(
     "name",
     [
         "mnist_lenet",
-        "mnist_mobilenet",
+        pytest.param("mnist_mobilenet", marks=pytest.mark.nightly),
         "mnist_resnet8",
         pytest.param("scene_unet", marks=pytest.mark.nightly),
-        "scene_yolo",
+        pytest.param("scene_yolo", marks=pytest.mark.nightly),
     ],
 )
 def test_equal_to_one_full_forward_per_node_on_the_zoo(name: str) -> None:

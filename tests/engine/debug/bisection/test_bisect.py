@@ -249,19 +249,27 @@ def set_constant(node: ir.Node, index: int, array: NDArray) -> None:
 
 FAULTS = (wrong_mean, swapped_rgb, broken_pass, bad_threshold, wrong_shift, bad_tile)
 SEEDS = range(35)
+BY_DAY = range(5)
 WHOLE = range(8)
 """Seeds of which all stages are compared. Of the others it is the faulty one with the one before it: those before them
 are compared in :func:`test_sound_conversions_keep_all_bounds`, and what follows cannot be the first bad stage."""
 MOST_VALUES = {wrong_mean: 1, swapped_rgb: 3, broken_pass: 1, bad_threshold: 1, wrong_shift: 1, bad_tile: 1}
 
 
+ALL_SEEDS = pytest.mark.parametrize(
+    "seeds", [pytest.param(BY_DAY, id="some"), pytest.param(SEEDS, id="all", marks=pytest.mark.nightly)]
+)
+
+
+@ALL_SEEDS
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_every_planted_fault_is_named_and_has_a_minimal_case(
     fault: Callable[[Conversion, np.random.Generator], tuple[StageName, str]],
+    seeds: range,
     sound: Callable[[int], Conversion],
     tmp_path: Path,
 ) -> None:
-    for seed in SEEDS:
+    for seed in seeds:
         conversion = replace(sound(seed), folder=tmp_path, given={})
         stage, node = fault(conversion, np.random.default_rng(seed))
         stages = conversion.make() if seed in WHOLE else dict(list(conversion.make(stage).items())[-2:])
@@ -283,8 +291,9 @@ def assert_one_node_shows_the_fault(case: MinimalCase, node: str) -> None:
     assert not np.allclose(case.actual, case.expected, rtol=1e-5)
 
 
-def test_sound_conversions_keep_all_bounds(sound: Callable[[int], Conversion]) -> None:
-    for seed in SEEDS:
+@ALL_SEEDS
+def test_sound_conversions_keep_all_bounds(seeds: range, sound: Callable[[int], Conversion]) -> None:
+    for seed in seeds:
         conversion = sound(seed)
         found = bisect(conversion.material(conversion.make()))
         assert found.first_bad is None

@@ -85,6 +85,7 @@ def test_a_loops_caller_unfolds_arrays_and_numbers() -> None:
     assert "%word6 = load double, ptr %place6" in text
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(LEVEL is None or not supported(), reason="kernels are compiled on first use on this platform")
 def test_built_kernels_pass_the_tests_of_compiled_ones(tmp_path: Path) -> None:

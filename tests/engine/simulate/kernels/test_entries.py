@@ -41,6 +41,7 @@ def test_an_entry_is_compiled_once() -> None:
     assert compiled_entry("pad").address == compiled_entry("pad").address != 0
 
 
+@pytest.mark.nightly
 def test_only_the_kernels_of_a_program_are_compiled(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     for _ in range(2):  # the second process finds the code of the first

@@ -138,6 +138,7 @@ def test_generated_network(march: str, case: GraphCase) -> None:
         assert_same(exported.run(feed), simulator.run(feed))
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 def test_reference_cases(reference_dir: Path) -> None:
     golden = reference_dir / "golden"
@@ -147,6 +148,7 @@ def test_reference_cases(reference_dir: Path) -> None:
         check_golden(case)
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 def test_efficientnet(reference_dir: Path) -> None:
     """The logits of the original toolchain, from its own file."""

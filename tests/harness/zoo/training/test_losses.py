@@ -120,6 +120,7 @@ def test_images_are_turned_scaled_sheared_and_shifted_within_limits(
         np.testing.assert_allclose(found.numpy(), images.numpy(), atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_detection_loss_decreases_to_boxes_that_the_metric_finds() -> None:
     """Free head values, fitted to the loss alone, decode to the targets: loss and metric agree on the format."""
     options = Map50Options.model_validate(load_card("scene_yolo").metric.options)
