@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.import_statements import statements
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("engine", "harness", "research")
 
@@ -40,28 +42,21 @@ def mirror(module: Path) -> Path:
     return Path("tests") / module.parent / f"test_{name}.py"
 
 
-def imported(source: str) -> Iterator[str]:
-    """Dotted names of what a test imports, wherever in it: modules, and names within them."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def imported(test: Path) -> Iterator[str]:
+    """Dotted names of what a test imports: modules, and names within them."""
+    for module, names in statements(test):
+        yield from names if module is None else (module, *(f"{module}.{name}" for name in names))
 
 
 def is_mirrored(module: Path, root: Path = ROOT) -> bool:
     test = root / mirror(module)
     name = ".".join((module.parent if module.name == "__init__.py" else module.with_suffix("")).parts)
-    return test.is_file() and name in set(imported(test.read_text(encoding="utf-8")))
+    return test.is_file() and name in set(imported(test))
 
 
-@pytest.mark.parametrize("module", modules(), ids=Path.as_posix)
-def test_a_module_has_its_mirror(module: Path) -> None:
-    name = module.as_posix()
-    assert is_mirrored(module) is not (name in WITHOUT_RULES), (
-        f"{name}: {mirror(module)} is to import it, unless WITHOUT_RULES names it and says why; not both"
-    )
+def test_every_module_has_its_mirror() -> None:
+    """``tests/a/test_b.py`` is to import ``a/b.py``, unless :data:`WITHOUT_RULES` names it and says why; not both."""
+    assert [module.as_posix() for module in modules() if not is_mirrored(module)] == sorted(WITHOUT_RULES)
 
 
 def test_the_list_names_modules() -> None:

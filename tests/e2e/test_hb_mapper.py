@@ -187,6 +187,7 @@ def test_all_marches_and_methods_convert(workspace: Path, march: str, method: st
     assert finished.returncode == 0, finished.stdout
 
 
+@pytest.mark.nightly
 def test_converting_twice_gives_the_same_bytes(made: Made) -> None:
     first = made.bytes
     assert run(made.folder, "makertbin", "-c", "config.yaml", "--model-type", "onnx").returncode == 0

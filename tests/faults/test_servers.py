@@ -58,6 +58,7 @@ def test_every_third_call_fails_before_or_after_the_server_saw_it(forwards: bool
         assert len(asked) == seen
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_away_costs_the_record_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     made, _ = sweep(tmp_path / "work", f"http://127.0.0.1:{free_port()}", trials(2, "net"))

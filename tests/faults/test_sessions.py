@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from engine.simulate import Session
 from tests.faults.sessions import MODEL, digest, feed_of, processes_agree, run_once, threads_agree
@@ -12,6 +13,7 @@ def test_eight_threads_on_one_session_get_the_bits_of_one() -> None:
     assert threads_agree(Session(MODEL), 8, 40)
 
 
+@pytest.mark.nightly
 def test_a_spawned_process_gets_the_same_bits() -> None:
     assert processes_agree("spawn")
 

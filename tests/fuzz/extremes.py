@@ -303,8 +303,8 @@ ENTRIES: Mapping[str, Callable[[Path, Array], Array | None]] = {
     "data set, .npy": _data_set(".npy"),
     "data set, raw": _data_set(".bin"),
 }
-SLOW = ("ptqlab init", "ptqlab run")
-"""Entries of which a kind takes seconds."""
+SLOW = tuple(entry for entry in ENTRIES if entry.startswith(("ptqlab", "weights,")))
+"""Entries whose kinds take seconds: commands that start or convert."""
 FINITE = ("calibration data", "calibration data of an image", "weights")
 """Entries whose data make a model: whatever they take, it gives finite results for plain inputs."""
 INFINITE = ("all huge", "beyond float32")

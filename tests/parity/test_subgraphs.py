@@ -25,6 +25,7 @@ def seen(reference_dir: Path) -> list[RecordedCase]:
     return [case for case in cases if case.family not in away and case.quantized.is_file() and case.devices]
 
 
+@pytest.mark.nightly
 def test_nodes_of_a_table_are_grouped_as_there_and_in_its_order(reference_dir: Path) -> None:
     compared, different = 0, []
     for case in seen(reference_dir):

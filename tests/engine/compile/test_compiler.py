@@ -204,6 +204,7 @@ JSON_KINDS = (SectionKind.METADATA, SectionKind.GRAPH, SectionKind.SCHEDULE)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5) | st.just([])
 
 
+@pytest.mark.nightly
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_crafted_files_with_good_digests_end_in_container_errors_or_load(data: st.DataObject) -> None:

@@ -89,6 +89,7 @@ DAMAGES: tuple[tuple[str, str | None, str], ...] = (
 """Files of a case, what they hold instead (None: they are not there), and what is said."""
 
 
+@pytest.mark.nightly
 def test_damaged_cases_are_rows(tmp_path: Path) -> None:
     for number, (file, content, _) in enumerate(DAMAGES):
         folder = Path(shutil.copytree(BUNDLED, tmp_path / f"damaged_{number}"))

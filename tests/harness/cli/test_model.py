@@ -42,6 +42,7 @@ def test_the_model_of_a_trial_is_made_again(own: Path) -> None:
         model(row["trial"], own / "out", own / "work")
 
 
+@pytest.mark.nightly
 def test_a_trial_knows_its_card_where_another_has_its_name(
     own: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

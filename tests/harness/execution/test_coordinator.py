@@ -146,6 +146,7 @@ def test_finished_trials_are_reused(tmp_path: Path, executor: str) -> None:
     assert [reused for _, reused in log.results] == [True, True]
 
 
+@pytest.mark.nightly
 def test_fresh_runs_all_and_retry_failed_only_what_failed(tmp_path: Path) -> None:
     specs = [fakes.spec(model) for model in ("a", "refused")]
     run_sweep(specs, plan(tmp_path, "serial"))

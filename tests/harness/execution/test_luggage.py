@@ -95,6 +95,7 @@ def test_a_worker_uses_what_it_sees_and_copies_the_rest(lab: Path, tmp_path: Pat
     assert elsewhere(luggage, tmp_path / "work") == copied, "the worker's own module is another one"
 
 
+@pytest.mark.nightly
 def test_a_trial_runs_where_the_cards_are_not(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = open_suite(str(lab / "suites/mine.yaml"))
     (spec,) = resolve(suite, expansion_of(suite).points)

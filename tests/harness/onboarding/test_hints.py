@@ -21,6 +21,7 @@ def test_a_right_card_has_no_hint(name: str) -> None:
     assert preprocessing_hint(load_card(name)) is None
 
 
+@pytest.mark.nightly
 def test_a_wrong_scale_is_named_with_what_it_should_be() -> None:
     hint = preprocessing_hint(changed("scene_yolo", norm_type="no_preprocess", scale_value=""))
     assert hint is not None

@@ -57,6 +57,7 @@ def test_a_classifier_without_labels(tmp_path: Path) -> None:
     assert (found.data.colour, found.score.value) == (Colour.GRAY, 1.0)
 
 
+@pytest.mark.nightly
 def test_a_detector_with_labels_and_without(tmp_path: Path) -> None:
     """Trained on 0..1: with labels the score says so, without it is what such networks usually take."""
     model, images = scene_detector(tmp_path / "yolo.onnx"), scene_images(tmp_path / "data", 40)

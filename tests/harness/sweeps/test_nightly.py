@@ -72,6 +72,7 @@ def test_nights_pass_fail_and_promote(tmp_path: Path) -> None:
     assert night(tmp_path, 445).verdict is Verdict.PASS
 
 
+@pytest.mark.nightly
 def test_a_new_version_of_the_suite_begins_anew(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450), tmp_path)
     second = SUITE.model_copy(update={"version": 2})
@@ -82,6 +83,7 @@ def test_a_new_version_of_the_suite_begins_anew(tmp_path: Path) -> None:
     assert references(SUITE, tmp_path, None).baseline is None
 
 
+@pytest.mark.nightly
 def test_a_failed_trial_is_never_promoted(tmp_path: Path) -> None:
     sweep = night(tmp_path, 0, model="refused")
     assert exit_code(sweep, accept=True) == 13
@@ -182,6 +184,7 @@ def test_a_damaged_record_of_nights_is_refused_before_anything_runs(tmp_path: Pa
         night(tmp_path, 450)
 
 
+@pytest.mark.nightly
 def test_a_sweep_of_an_older_version_is_not_shown_as_judged(tmp_path: Path) -> None:
     """Without a judgement there is no verdict, least of all PASS."""
     night(tmp_path, 450)

@@ -88,6 +88,7 @@ def test_without_labels_the_table_has_similarities_only(folder: Path) -> None:
     assert found[CHOSEN] == found[INT8]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("group", "given"),
     [

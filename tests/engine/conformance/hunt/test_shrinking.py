@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.conformance.hunt.draws import Draw
 from engine.conformance.hunt.shrinking import AskBudget, Shrinker, neighbours
 from engine.conformance.questions.network import SmallNetwork
@@ -48,6 +50,7 @@ def test_without_a_place_the_ends_are_halved() -> None:
     assert [node.op_type for node in found.model.graph.node] == ["Conv", "Softmax"]
 
 
+@pytest.mark.nightly
 def test_a_budget_is_kept_and_what_departs_is_returned() -> None:
     shrinker = Shrinker(has_softmax_behind_convolution, AskBudget(2))
     found = shrinker.smallest(item(network()), "")

@@ -33,6 +33,7 @@ def test_parts_sum_to_the_error_of_the_integer_model(name: str) -> None:
     assert [line.split()[0] for line in lines[1:]] == [error.node for error in errors]
 
 
+@pytest.mark.nightly
 @pytest.mark.reference
 def test_every_quantised_operator_has_its_error_and_the_parts_sum(reference_dir: Path) -> None:
     """On the original's models: each operator that stands for a float node has an entry."""

@@ -45,6 +45,7 @@ def negation(size: int) -> tuple[Program, NDArray[Any], Tensor, Tensor]:
     return finished, part, x, y
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("threads", [1, 2])
 def test_it_goes_through_a_program(threads: int) -> None:
     """The first of two threads does all the work where the second does not come; a single one keeps no state."""

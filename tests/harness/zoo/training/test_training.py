@@ -40,6 +40,7 @@ class TestTraining:
         for found, expected in zip(session.run(None, {"image": images}), wanted, strict=True):
             np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.nightly
     def test_making_a_model_writes_file_and_card(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """One epoch, twice: the same file both times, and a card that reads back with a measured score."""
         from harness.zoo.training import training
