@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 
 from engine.board import stored_times
 from engine.chips import load_chip
@@ -21,7 +20,7 @@ from engine.compile import CompiledModel
 from engine.compile.schedule import Schedule
 from engine.ir import file_names, write_atomically
 from engine.page_links import PageKind, identity, write_page
-from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed, page_templates, rendered
+from engine.pages import GraphNode, figures_data, graph_data, package_loader, packed_plotly, page_templates, rendered
 from engine.pages.colours import BPU_COLOUR, CPU_COLOUR, PALETTE
 from engine.perf.performance import Performance, SubgraphPerformance, estimate, frames_per_run
 from engine.perf.structure import Structure, structure_of
@@ -197,7 +196,7 @@ def _render(
     """A page; ``figures`` and ``graphs`` by the id of their place."""
     return rendered(
         page_templates(package_loader("engine.perf")).get_template(template),
-        plotly=packed(get_plotlyjs()) if figures else "",
+        plotly=packed_plotly() if figures else "",
         data=figures_data(dict(figures or {}), graphs=graphs or {}),
         figures=sorted(figures or {}),
         version=installed_version(),

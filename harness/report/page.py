@@ -9,9 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from plotly.offline import get_plotlyjs
-
-from engine.pages import figure_data, figures_data, packed, rendered
+from engine.pages import figure_data, figures_data, packed_plotly, rendered
 from engine.pages.colours import PALETTE
 from harness.gates.baseline import read_baseline
 from harness.gates.choice import Choice
@@ -107,7 +105,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         figures=figures,
         effects=bool(effects),
         short_names=names.legend,
-        plotly=packed(get_plotlyjs()),
+        plotly=packed_plotly(),
         data=figures_data(figures, effects=[figure_data(figure) for figure in effects], **parts),
         scripts=SCRIPTS,
         palette=PALETTE,

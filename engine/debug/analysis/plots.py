@@ -17,7 +17,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 
 from engine.debug.analysis.accumulation import Curves
@@ -26,7 +25,7 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import NodeType
 from engine.debug.analysis.partial import PartialQuantisation
 from engine.ir import file_names, write_atomically
-from engine.pages import figures_data, package_loader, packed, page_templates, rendered
+from engine.pages import figures_data, package_loader, packed_plotly, page_templates, rendered
 from engine.pages.colours import PALETTE
 from engine.visible import in_html, in_picture
 
@@ -43,7 +42,7 @@ def save(stem: str, png: Figure, page: Any, save_dir: Path) -> tuple[Path, Path]
     html = rendered(
         page_templates(package_loader("engine.debug.analysis")).get_template("figure.html.j2"),
         title=stem,
-        plotly=packed(get_plotlyjs()),
+        plotly=packed_plotly(),
         data=figures_data({"figure": page}),
     )
     picture = write_atomically(save_dir / f"{stem}.png", to_png(png))

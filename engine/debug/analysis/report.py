@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2.filters import do_urlencode
-from plotly.offline import get_plotlyjs
 
 from engine.debug.analysis import plots
 from engine.debug.analysis.accumulation import Curves
@@ -21,7 +20,7 @@ from engine.debug.analysis.sensitivity import Scores
 from engine.debug.analysis.variants import Watcher, unwatched
 from engine.ir import file_names, write_atomically
 from engine.page_links import write_page
-from engine.pages import figures_data, package_loader, packed, page_templates, rendered
+from engine.pages import figures_data, package_loader, packed_plotly, page_templates, rendered
 from engine.terms import Device
 
 
@@ -125,7 +124,7 @@ def write_report(
         targets=_targets(report),
         settable=settable,
         every_node_info=_in_lines(node_info(settable)),
-        plotly=packed(get_plotlyjs()),
+        plotly=packed_plotly(),
         data=figures_data({ids[stem]: page for stem, (_, page) in pictures.items()}),
         scripts=("jump.js.j2",),
     )
