@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from engine.sealed import sealed, unsealed
-from engine.user_cache import keep, read_kept
+from engine.user_cache import read_kept, write_kept
 
 _DIGITS = 24
 """Hexadecimal digits of a digest: 96 bits, enough that no two contents ever share one."""
@@ -207,7 +207,7 @@ def _stored() -> dict[str, _Named]:
 
 def _keep(read: Mapping[str, _Named]) -> None:
     merged = {**_stored(), **read}
-    keep(_FILE, sealed(json.dumps(merged if len(merged) <= _MOST else dict(read))))
+    write_kept(_FILE, sealed(json.dumps(merged if len(merged) <= _MOST else dict(read))))
 
 
 _MODULE = re.compile(rf"{_OURS}(\.\w+)+")

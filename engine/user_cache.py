@@ -28,7 +28,7 @@ def read_kept(name: str) -> bytes | None:
         return None
 
 
-def keep(name: str, data: bytes) -> None:
+def write_kept(name: str, data: bytes) -> None:
     """Write ``data`` as the file ``name``, whole or not at all; a cache that cannot be written is done without."""
     path = user_cache(name)
     if path is None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from engine.fingerprint import version_of
-from engine.user_cache import keep, read_kept
+from engine.user_cache import read_kept, write_kept
 from engine.visible import in_markdown
 from harness.files.cache import locked
 from harness.files.strict_yaml import as_plain
@@ -134,7 +134,7 @@ def _empty_store(folder: Path) -> bytes:
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode=WAL")
     content = path.read_bytes()
-    keep(name, hashlib.sha256(content).digest() + content)
+    write_kept(name, hashlib.sha256(content).digest() + content)
     return content
 
 

@@ -15,7 +15,7 @@ import pytest
 from engine import fingerprint
 from engine.fingerprint import ABSENT, Fingerprint, digest_of, fingerprint_of, version_of
 from engine.sealed import unsealed
-from engine.user_cache import keep, read_kept
+from engine.user_cache import read_kept, write_kept
 
 _names = (f"fingerprinted{index}" for index in itertools.count())
 Package = Callable[..., set[str]]
@@ -160,7 +160,7 @@ class TestKept:
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b'{"a":1,"sha256":"' + b"0" * 64 + b'"}'])
     def test_a_damaged_file_is_done_without(self, files_of: Package, content: bytes) -> None:
-        keep("imports.json", content)
+        write_kept("imports.json", content)
         assert files_of("a", a="import PKG.b", b="") == {"a.py", "b.py"}
 
     def test_no_more_is_kept_than_some_versions_need(self, files_of: Package, monkeypatch: pytest.MonkeyPatch) -> None:

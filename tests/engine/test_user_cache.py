@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.user_cache import keep, read_kept, user_cache
+from engine.user_cache import read_kept, write_kept, user_cache
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_kept_is_read(folder: Path) -> None:
     assert read_kept("a/b") is None
-    keep("a/b", b"1")
-    keep("a/b", b"2")
+    write_kept("a/b", b"1")
+    write_kept("a/b", b"2")
     assert read_kept("a/b") == b"2"
     assert [path.name for path in (folder / "a").iterdir()] == ["b"]
 
@@ -31,7 +31,7 @@ def test_it_lies_below_home_where_nothing_else_is_said(tmp_path: Path, monkeypat
 
 def test_a_folder_that_cannot_be_made_keeps_nothing(folder: Path) -> None:
     folder.parent.parent.joinpath("cache").write_text("a file")
-    keep("a", b"1")
+    write_kept("a", b"1")
     assert read_kept("a") is None
 
 
@@ -41,6 +41,6 @@ def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    keep("a", b"1")
+    write_kept("a", b"1")
     assert user_cache("a") is None
     assert read_kept("a") is None

@@ -317,7 +317,7 @@ class TestMaking:
         MlflowClient(f"sqlite:///{alone}")
         first = self.made(tmp_path / "first")
         kept = next(cache.iterdir()).read_bytes()
-        monkeypatch.setattr(mlflow_store, "keep", lambda *_: pytest.fail("made again"))
+        monkeypatch.setattr(mlflow_store, "write_kept", lambda *_: pytest.fail("made again"))
         second = self.made(tmp_path / "second")
         assert self.tables(alone) == self.tables(first) == self.tables(second)
         assert [path.read_bytes() for path in cache.iterdir()] == [kept]
