@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.user_cache import read_kept, write_kept, user_cache
+from engine.user_cache import read_kept, user_cache, write_kept
 
 
 @pytest.fixture
