@@ -50,12 +50,12 @@ def _laughs(levels: int) -> str:
 def test_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(text)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ConfigError, match=message) as caught:
         load_yaml(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 1000
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_files_as_windows_writes_them(tmp_path: Path) -> None:
