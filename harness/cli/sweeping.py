@@ -40,7 +40,7 @@ class Retry(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """How a suite is swept, as options of these names say.
 

@@ -108,16 +108,16 @@ def run(
         labels, task, size, dictionary, label_column, tuple(fix or ()), tuple(input_shape or ()), data, python, decoded
     )
     wanted = Wanted(
-        workdir,
-        executor,
-        workers,
-        store,
-        fresh,
-        retry,
-        fail_fast,
-        tracker,
-        tracking_uri,
-        explain_budget,
+        workdir=workdir,
+        executor=executor,
+        workers=workers,
+        store=store,
+        fresh=fresh,
+        retry=retry,
+        fail_fast=fail_fast,
+        tracker=tracker,
+        tracking_uri=tracking_uri,
+        explain_budget=explain_budget,
         time_limit=time_limit,
         limit=limit,
         record=record,
@@ -210,7 +210,18 @@ def nightly(
 
     refuse_little_memory()
     webhook = check_webhook(webhook)
-    wanted = Wanted(workdir, executor, workers, store, fresh, retry, fail_fast, tracker, tracking_uri, explain_budget)
+    wanted = Wanted(
+        workdir=workdir,
+        executor=executor,
+        workers=workers,
+        store=store,
+        fresh=fresh,
+        retry=retry,
+        fail_fast=fail_fast,
+        tracker=tracker,
+        tracking_uri=tracking_uri,
+        explain_budget=explain_budget,
+    )
     definition = wanted.suite(suite)
     specs = checked_trials(definition, workdir)
     workdirs.refuse_unwritable(workdir)

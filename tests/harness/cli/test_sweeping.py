@@ -15,7 +15,18 @@ from harness.cli.sweeping import Retry, Wanted, refuse_little_memory
 
 @pytest.fixture
 def wanted(tmp_path: Path) -> Wanted:
-    return Wanted(tmp_path, "serial", None, None, False, Retry.NONE, False, None, None, 0.0)
+    return Wanted(
+        workdir=tmp_path,
+        executor="serial",
+        workers=None,
+        store=None,
+        fresh=False,
+        retry=Retry.NONE,
+        fail_fast=False,
+        tracker=None,
+        tracking_uri=None,
+        explain_budget=0.0,
+    )
 
 
 def test_workers_share_the_cpus_only_where_they_are_to(wanted: Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
