@@ -147,14 +147,13 @@ class PadRule(FloatRule):
         x = lowering.integer(given(node, 0))
         widths = pad_widths(node) or ()
         order = sorted(range(4), key=NHWC_AXIS.__getitem__)
-        mode, inputs = str(attribute(node, "mode", "constant")), [x.value]
-        if mode == "constant":
-            info = np.iinfo(np.int8 if x.bits == 8 else np.int16)
-            integer = np.clip(np.rint(pad_value(node) / x.scale[0]), info.min, info.max)
-            inputs.append(lowering.initializer(f"{node.name}_pad", np.array([integer], info.dtype)))
+        info = np.iinfo(np.int8 if x.bits == 8 else np.int16)
+        integer = np.clip(np.rint(pad_value(node) / x.scale[0]), info.min, info.max)
+        # also where the border is repeated, as in a conversion on bayes-e and what was made of its ship folder
+        inputs = [x.value, lowering.initializer(f"{node.name}_pad", np.array([integer], info.dtype))]
         attributes = {
             "pads": [widths[axis] for axis in order] + [widths[4 + axis] for axis in order],
-            "mode": mode,
+            "mode": str(attribute(node, "mode", "constant")),
             "data_format": "NHWC",
         }
         lowering.emit("HzPad", node, inputs, attributes, node.outputs[0], bits=x.bits, scale=x.scale)

@@ -125,7 +125,8 @@ def _verify(directory: Path, quantized: Path, workdir: Path, images: int | None)
         look = None if result is None else _of_trial(result, workdir, images)[1]
         shipped = compare_built(directory, quantized, look, partial(shown.tell, "ship"))
     if result is None:
-        say("outputs: not run, the trial is not in this working directory (--workdir)", err=True)
+        reason = "the trial is not in this working directory (--workdir)" if key else "the folder is of no trial"
+        say(f"outputs: not run, {reason}", err=True)
     _tell(shipped, directory)
 
 

@@ -53,6 +53,10 @@ class TrialVerdict:
         """The worst of all checks."""
         return worst(check.verdict for check in self.checks)
 
+    def without(self, name: str) -> TrialVerdict:
+        """The same without the check ``name``."""
+        return TrialVerdict(self.trial, tuple(check for check in self.checks if check.name != name))
+
     @property
     def message(self) -> str:
         """What keeps it from passing, one line per check; empty if it passes."""

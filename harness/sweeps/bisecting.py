@@ -20,6 +20,7 @@ from harness.backends.foreign import write_inputs
 from harness.backends.stages.images import calibration_samples
 from harness.backends.values import CalibrationUse
 from harness.gates.explanation import Bisection, Explanation
+from harness.gates.shipped import CHECK as SHIPPED
 from harness.gates.verdicts import Verdict
 from harness.report.results import Sweep
 from harness.suites.settings import Engine
@@ -47,7 +48,8 @@ def bisected(sweep: Sweep, folder: Path, seconds: float) -> Explanation | None:
     if explanation is None or seconds <= 0:
         return explanation
     for result in sweep.results:
-        bad = sweep.verdict_of(result.spec.id) is Verdict.REGRESSION
+        # no stage of ours is to blame for a file that the toolchain built otherwise
+        bad = sweep.summary.judgement.of(result.spec.id).without(SHIPPED).verdict is Verdict.REGRESSION
         if bad and result.ok and result.spec.settings.engine is Engine.BUNDLED:
             causes = explanation.of(result.spec.id)
             flips = causes.flips.images if causes is not None and causes.flips is not None else ()

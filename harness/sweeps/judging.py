@@ -13,6 +13,7 @@ from harness.gates.explanation import explain
 from harness.gates.judgement import Judgement, References
 from harness.gates.nights import WATCHED, Night, trial_night
 from harness.gates.promised import float_checks
+from harness.gates.shipped import CHECK as SHIPPED
 from harness.gates.shipped import ship_checks
 from harness.gates.verdicts import Check
 from harness.report.results import Sweep
@@ -90,10 +91,10 @@ def judged_anew(sweep: Sweep, references: References, workdir: Path) -> Sweep:
 
 
 def explained(sweep: Sweep, baseline: Baseline | None, store: TrialStore) -> Sweep:
-    """``sweep`` with the reasons why it differs from ``baseline``."""
+    """``sweep`` with the reasons why it differs from ``baseline``; a shipped file that differs has its own."""
     if baseline is None:
         return replace(sweep, summary=sweep.summary.model_copy(update={"explanation": None}))
-    verdicts = {verdict.trial: verdict.verdict for verdict in sweep.verdicts}
+    verdicts = {verdict.trial: verdict.without(SHIPPED).verdict for verdict in sweep.verdicts}
     found = explain(baseline, sweep.summary.origin, sweep.results, verdicts, store)
     return replace(sweep, summary=sweep.summary.model_copy(update={"explanation": found}))
 

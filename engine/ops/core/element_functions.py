@@ -108,11 +108,18 @@ def exponent_of(node: ir.Node) -> float:
     return float(required(constant_of(before_calibration(given(node, 1)))).reshape(-1)[0])
 
 
-def table_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """The function that the int8 table of ``node`` holds: its float function, but for HardSigmoid and Acosh.
+_LARGEST_EXPONENT = float(np.log(np.finfo(np.float32).max))
+"""Of what the exponential overflows float32 above it: 88.72."""
 
-    That of Acosh is 0 below 1 (six networks on three marches, docs/evidence/field.md).
+
+def table_function(node: ir.Node) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """The function that the int8 table of ``node`` holds: its float function, but for HardSigmoid, Acosh and Tanh.
+
+    That of Acosh is 0 below 1 (six networks on three marches, docs/evidence/field.md). That of Tanh saturates to -128
+    where ``exp(-x)`` overflows float32, and not at the upper end (all 256 entries of one table, provisional).
     """
+    if node.op_type == "Tanh":
+        return lambda x: np.where(x < -_LARGEST_EXPONENT, -np.inf, np.tanh(x))
     if node.op_type == "Acosh":
         return lambda x: np.arccosh(np.maximum(x, 1))
     if node.op_type == "HardSigmoid" and not is_declined(node, HARD_SIGMOID):

@@ -80,11 +80,12 @@ def test_widths_are_those_of_nhwc_and_the_value_is_rounded_to_an_integer(value: 
     assert (made.bits, made.scale) == (8, [0.5])
 
 
-def test_an_edge_has_no_value() -> None:
+def test_an_edge_has_a_value_as_well() -> None:
+    """As the original writes it, from the source and from the ship folder (a draw of the hunt, seed 38002)."""
     node = float_node("Pad", [tensor("x", *MAP)], MAP, pads=[0, 0, 1, 1, 0, 0, 1, 1], mode="edge")
     recorder = Recorder(x=scaled(0.5))
     PadRule().lower([node], recorder)
-    assert recorder.nodes[0].inputs == ["x NHWC"]
+    assert recorder.nodes[0].inputs == ["x NHWC", "n_pad"]
 
 
 def test_what_is_padded_keeps_its_scale() -> None:

@@ -30,6 +30,12 @@ def test_nothing_judged_is_nothing_against() -> None:
     assert TrialVerdict("a", ()).verdict is Verdict.PASS
 
 
+def test_a_check_is_left_out() -> None:
+    checks = (Check("accuracy", Verdict.PASS, ""), Check("shipped", Verdict.REGRESSION, "differs"))
+    assert TrialVerdict("a", checks).without("shipped") == TrialVerdict("a", checks[:1])
+    assert TrialVerdict("a", checks).without("latency").verdict is Verdict.REGRESSION
+
+
 def test_what_speaks_against_a_result() -> None:
     assert [verdict for verdict in Verdict if verdict.is_good] == [Verdict.PASS, Verdict.NO_GATE]
 
