@@ -25,6 +25,7 @@ from engine.errors import PtqlabError
 from engine.facts.devices import on_bpu
 from engine.graph.scales import Gated, ScaleSource, Term, scale_source
 from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
+from engine.ops.core.gates import behind_gates
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
 from engine.rulebook.marks import rules_of
@@ -39,7 +40,7 @@ FIXED_TOLERANCE = 1e-5
 """Relative difference of thresholds that are the same."""
 DROPPABLE = tuple(rule.id for table in BOOK.tables if table not in BOOK.names.values() for rule in table)
 """Rules that a placement can be tried without: not the passes, and not those of names, which decide nothing else."""
-MEASURED = frozenset({"scale.moved-values", "scale.softmax-margin"})
+MEASURED = frozenset({"scale.softmax-margin"})
 """Rules about the data that a threshold is measured on: no placement shows whether they hold."""
 
 
@@ -204,7 +205,7 @@ def _threshold(term: Term, answer: PlacementAnswer) -> float | None:
     if isinstance(term, float):
         return term
     threshold = answer.thresholds.get(term.of if isinstance(term, Gated) else term)
-    return term(threshold) if isinstance(term, Gated) and threshold is not None else threshold
+    return behind_gates(term.gates, threshold) if isinstance(term, Gated) and threshold is not None else threshold
 
 
 def placement_departures(placed: ir.Model, answer: PlacementAnswer) -> tuple[str, ...]:

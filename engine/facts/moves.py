@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
-from engine.facts.devices import on_bpu
+from engine.facts.devices import is_quantised, on_bpu
 from engine.graph import float_readers
-from engine.ir import before_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
@@ -52,12 +51,64 @@ def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True)
     return found
 
 
-def moved_alone(value: ir.Value, through: Nodes) -> list[ir.Value]:
-    """``value``, and what nodes for which ``through`` holds make of it one after another, each its only reader."""
-    found = [value]
-    while len(readers := float_readers(before_calibration(found[-1]))) == 1 and through(readers[0]):
-        found.append(readers[0].outputs[0])
-    return found
+WAITING = frozenset({"HzChannelShuffle", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Transpose"})
+"""Movements for which nothing is quantised, but for what is behind them (44 of 44 tensors asked on two marches).
+
+MaxPool, DepthToSpace, Concat and Max want their inputs in integers where their results are, a Split and Gather always.
+"""
+
+
+def is_wanted(value: ir.Value) -> bool:
+    """Whether ``value`` itself is wanted in integers: not only what movements make of it."""
+    return any(map(_wants, float_readers(value)))
+
+
+def _wants(reader: ir.Node) -> bool:
+    """Whether ``reader`` wants what it reads in integers."""
+    if not is_quantised(reader) or waits(reader):
+        return False
+    return not is_passive(reader) or any(map(is_wanted, reader.outputs))
+
+
+def waits(node: ir.Node) -> bool:
+    """Whether nothing is quantised for ``node`` but what is behind it; a Gather does not unless it left late."""
+    return node.op_type in WAITING or (node.op_type == "Gather" and not on_bpu(node))
+
+
+def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | None:
+    """What fewest movements make of ``value`` that is wanted in integers; of several, the first in the graph.
+
+    Args:
+        value: a tensor.
+        order: position of every node in the graph.
+
+    Returns:
+        None where ``value`` itself is wanted, or nothing that is moved from it.
+    """
+    if is_wanted(value):
+        return None
+    level, seen = [value], {value}
+    while level:
+        made = [
+            result
+            for moved in level
+            for reader in sorted(dict.fromkeys(float_readers(moved)), key=order.__getitem__)
+            if _moves_on(reader)
+            for result in reader.outputs
+            if result not in seen
+        ]
+        for result in made:
+            if is_wanted(result):
+                return result
+        seen.update(made)
+        level = made
+    return None
+
+
+def _moves_on(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    tie = None if rule is None or not is_quantised(node) else rule.tie(node)
+    return tie is not None and (waits(node) or tie is Tie.OUTPUT_TAKES_INPUT)
 
 
 def moved_from(value: ir.Value, through: Nodes) -> ir.Value:

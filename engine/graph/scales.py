@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from engine.errors import ModelError
@@ -16,20 +15,30 @@ MARK_SCALE = "hz.scale"
 
 
 class Gate(StrEnum):
-    """A function that the original applies to the threshold of its input, in float32: that of its result.
+    """A function that the original applies to the threshold of its input: that of its result.
 
-    Six thresholds of Sigmoid and two of HardSigmoid are equal to the last bit, at ``int8`` and ``int16``.
+    :mod:`engine.ops.core.gates` computes it.
     """
 
     SIGMOID = "Sigmoid"
     HARD_SIGMOID = "HardSigmoid"
-    """``x / 6 + 0.5`` within 0 and 1, whatever ``alpha`` and ``beta`` of the node are."""
-
-    def __call__(self, threshold: float) -> float:
-        x, one = np.float32(threshold), np.float32(1)
-        if self is Gate.SIGMOID:
-            return float(one / (one + np.exp(-x)))
-        return float(np.clip(x / np.float32(6) + np.float32(0.5), np.float32(0), one))
+    ABS = "Abs"
+    ASINH = "Asinh"
+    ATAN = "Atan"
+    COSH = "Cosh"
+    ERF = "Erf"
+    EXP = "Exp"
+    GELU = "HzGelu"
+    HARD_SWISH = "HzHardSwish"
+    MISH = "HzMish"
+    ROUND = "Round"
+    SELU = "Selu"
+    SINH = "Sinh"
+    SOFTPLUS = "Softplus"
+    SOFTSIGN = "Softsign"
+    SQRT = "Sqrt"
+    SWISH = "HzSwish"
+    TANH = "Tanh"
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,22 @@ class Gated:
     of: str
     gates: tuple[Gate, ...]
 
+
+@dataclass(frozen=True)
+class Margin:
+    """How much more than the threshold that data give a tensor takes.
+
+    Attributes:
+        below: where thresholds are large.
+        small, large: what those below and from there on are multiplied by.
+    """
+
+    below: float
+    small: float
+    large: float
+
     def __call__(self, threshold: float) -> float:
-        for gate in self.gates:
-            threshold = gate(threshold)
-        return threshold
+        return threshold * (self.small if threshold < self.below else self.large)
 
 
 Term = str | float | Gated
@@ -60,17 +81,15 @@ class ScaleSource:
 
     Attributes:
         of: name of the float tensor whose threshold it takes.
-        values: name of the tensor whose values give the threshold, where it is a moved form of that one.
         largest: the largest of these is the threshold.
-        factor: what the threshold that data give is multiplied by.
+        margin: how much more than the threshold that data give it takes.
         fixed: the threshold, where it does not depend on data.
         rules: ids of the rules that decided it.
     """
 
     of: str | None = None
-    values: str | None = None
     largest: tuple[Term, ...] | None = None
-    factor: float = 1.0
+    margin: Margin | None = None
     fixed: float | None = None
     rules: tuple[str, ...] = ()
 
@@ -105,7 +124,8 @@ def scale_source(node: ir.Node) -> ScaleSource:
         found = json.loads(text)
         largest, rules = found.pop("largest", None), found.pop("rules", ())
         terms = None if largest is None else tuple(map(_term, largest))
-        return ScaleSource(largest=terms, rules=tuple(rules), **found)
+        margin = None if (written := found.pop("margin", None)) is None else Margin(**written)
+        return ScaleSource(largest=terms, margin=margin, rules=tuple(rules), **found)
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(
             f"node {node.name}: {MARK_SCALE} is {text!r}, not a source of a scale that this version knows"
@@ -123,11 +143,7 @@ def _term(written: Any) -> Term:
 
 def set_scale_source(node: ir.Node, source: ScaleSource) -> None:
     """Let ``node`` carry ``source``; nothing where that is :data:`OWN`."""
-    found: dict[str, Any] = {
-        key: value
-        for key, value in vars(source).items()
-        if value is not None and value != () and (key, value) != ("factor", 1.0)
-    }
+    found: dict[str, Any] = {key: value for key, value in vars(source).items() if value is not None and value != ()}
     if found:
         node.metadata_props[MARK_SCALE] = json.dumps(found, default=vars)
     else:

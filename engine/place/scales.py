@@ -8,17 +8,26 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import refused_late
-from engine.facts.moves import moved_alone
-from engine.graph.scales import Gate, Gated, ScaleSource, Term, scale_source, set_scale_source
-from engine.ir import constant_of, is_calibration
+from engine.facts.moves import first_wanted, is_wanted, moved_from
+from engine.graph.scales import OWN, Gate, Gated, ScaleSource, Term, scale_source, set_scale_source
+from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import Tie
+from engine.ops.core.float_nodes import given
+from engine.ops.core.gates import behind_gates
 from engine.ops.registry import rule_for
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.scale import MeasuredTensor, ScaleSite, activations, is_placed, tensor_name
+from engine.rulebook.calibrated import INT16
+from engine.rulebook.scale import (
+    ScaleSite,
+    activations,
+    gate_of,
+    is_moving,
+    is_placed,
+    keeps_threshold,
+    tensor_name,
+)
 from engine.rulebook.solve import Scales
-
-_PERMUTATIONS = ("Reshape", "Transpose")
+from engine.rulebook.width import is_table
 
 
 def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book: Book = BOOK) -> None:
@@ -32,32 +41,33 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
     """
     calibrations = {tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
     family = march.family
-    scales = Scales(_computed_with(model))
-    gathered = _first_gathered(model)
+    values = {name: before_calibration(node.outputs[0]) for name, node in calibrations.items()}
+    waiting = {name for name, value in values.items() if not is_wanted(value)}
+    first = ScaleSite(model.graph[0], calibrations, asked, waiting=waiting)
+    pinned = {site.result for site in (replace(first, node=node) for node in model.graph) if _is_pinned(site)}
+    leads = _leads(model, first, pinned)
+    scales = Scales(_computed_with(model), pinned)
     for step in book.scales:
         nodes = list(model.graph)
         for node in reversed(nodes) if step.backwards else nodes:
             if is_calibration(node):
                 continue
-            site = ScaleSite(node, calibrations, asked, gathered)
+            site = ScaleSite(node, calibrations, asked, leads, waiting)
             rule = step.table.decide(site, family)
             if rule is not None:
                 for constraint in list(rule.then(site)):
                     scales.add(constraint, rule.id)
     roots = _calibrated_roots(scales, calibrations)
     sources = {name: _own_source(name, scales, calibrations) for name in calibrations}
+    for name, of in scales.measured.items():
+        sources[name] = ScaleSource(of=of, rules=scales.rules(name))
     for name, root in roots.items():
         if root != name:
-            sources[name] = replace(sources[root], of=root, rules=scales.rules(name))
+            sources[name] = replace(sources[root], of=sources[root].of or root, rules=scales.rules(name))
     for name, root in roots.items():
-        last = _moved_last(calibrations[root].inputs[0])
-        follows = last in calibrations and last != root and scales.root(last) == scales.root(root)
-        measured = MeasuredTensor(calibrations[root], last, follows)
-        values, margin = book.values.decide(measured, family), book.margins.decide(measured, family)
-        if values is not None:
-            sources[name] = replace(sources[name], values=last, rules=(*sources[name].rules, values.id))
+        margin = book.margins.decide(calibrations[root], family)
         if margin is not None:
-            sources[name] = replace(sources[name], factor=margin.then, rules=(*sources[name].rules, margin.id))
+            sources[name] = replace(sources[name], margin=margin.then, rules=(*sources[name].rules, margin.id))
     for name, gated in scales.gated.items():
         head = _first_of(scales.root(gated.of), roots, scales)
         if head is None:
@@ -67,8 +77,8 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
             sources[member] = source if member == name else replace(source, of=name, rules=scales.rules(member))
     for name, operands in scales.largest.items():
         heads = dict.fromkeys(scales.root(operand) for operand in operands)
-        first = [each for head in heads if (each := _first_of(head, roots, scales)) is not None]
-        sources[name] = replace(sources[name], largest=tuple(_threshold_of(each, sources[each]) for each in first))
+        found = [each for head in heads if (each := _first_of(head, roots, scales)) is not None]
+        sources[name] = replace(sources[name], largest=tuple(_threshold_of(each, sources[each]) for each in found))
     for name, source in sources.items():
         set_scale_source(calibrations[name], source)
 
@@ -85,7 +95,7 @@ def _gated(head: str, source: ScaleSource, gate: Gate) -> ScaleSource:
     """Source of the scale of a tensor whose threshold is ``gate`` of that of ``head``, which ``source`` tells."""
     match _threshold_of(head, source):
         case float(threshold):
-            return ScaleSource(fixed=gate(threshold))
+            return ScaleSource(fixed=behind_gates((gate,), threshold))
         case Gated(of, gates):
             return ScaleSource(largest=(Gated(of, (*gates, gate)),))
         case tensor:
@@ -114,16 +124,44 @@ def _first_of(head: str, roots: Mapping[str, str], scales: Scales) -> str | None
 
 def _threshold_of(name: str, source: ScaleSource) -> Term:
     """The threshold of a tensor where it is fixed or follows from another, else the tensor whose values give it."""
-    return source.gated or source.values or name if source.fixed is None else source.fixed
+    return source.gated or name if source.fixed is None else source.fixed
 
 
-def _first_gathered(model: ir.Model) -> dict[str, str]:
-    """What the first Gather that left the BPU late makes of each tensor."""
+def _is_pinned(site: ScaleSite) -> bool:
+    """Whether the threshold of the result follows from that of the input by a function and by nothing that reads it."""
+    if site.result not in site.waiting:
+        return False
+    return gate_of(site) is not None or keeps_threshold(site)
+
+
+def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[str, str]:
+    """What is first wanted in integers of each tensor that is only moved, and the name of that tensor."""
+    order = {node: index for index, node in enumerate(model.graph)}
+    moving = [node for node in model.graph if is_placed(node) and node.inputs[0] is not None]
+    heads = dict.fromkeys(moved_from(before_calibration(given(node, 0)), _moves) for node in moving)
     found: dict[str, str] = {}
-    for node in model.graph:
-        if node.op_type == "Gather" and refused_late(node):
-            found.setdefault(tensor_name(node.inputs[0]), str(node.outputs[0].name))
+    for head in heads:
+        wanted = first_wanted(head, order)
+        if wanted is not None and str(wanted.name) in site.calibrations and not _has_its_own(head, site, pinned):
+            found[str(wanted.name)] = str(head.name)
     return found
+
+
+def _moves(node: ir.Node) -> bool:
+    return is_calibration(node) or is_moving(node)
+
+
+def _has_its_own(head: ir.Value, site: ScaleSite, pinned: Collection[str]) -> bool:
+    """Whether the threshold of ``head`` is its own, decided, or follows from another."""
+    node, calibration = head.producer(), site.calibrations.get(str(head.name))
+    if head.is_initializer() or str(head.name) in pinned:
+        return True
+    if node is None or calibration is None:
+        return False
+    reads = node.inputs[0]
+    by_table = is_table(node) and reads is not None and str(before_calibration(reads).name) in site.calibrations
+    is_wide = by_table and attribute(calibration, "qtype") == INT16
+    return is_wide or scale_source(node) != OWN
 
 
 def _computed_with(model: ir.Model) -> set[str]:
@@ -134,16 +172,3 @@ def _computed_with(model: ir.Model) -> set[str]:
         if rule is not None and rule.tie(node) is Tie.NONE:
             found |= set(activations(node, rule))
     return found
-
-
-def _moved_last(value: ir.Value | None) -> str:
-    """What the last Reshape or Transpose behind ``value`` gives; its own name where nothing moves it whole.
-
-    Those values give the threshold: ``swin`` (products in front of a Reshape to windows, windows in front of a
-    Transpose) and ``crnn_gru`` (a Transpose to steps behind a MaxPool) show it.
-    """
-    if value is None:
-        return ""
-    first, *moved = moved_alone(value, lambda node: node.op_type in (*_PERMUTATIONS, "MaxPool"))
-    names = [str(each.name) for each in moved if (node := each.producer()) is not None and node.op_type != "MaxPool"]
-    return names[-1] if names else tensor_name(first)

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from engine.chips import marches_where
 from engine.errors import ConfigError
+from engine.graph.scales import Margin
 from engine.rulebook import calibrated, device, integers, name, scale, width
 from engine.rulebook.rewrite import REWRITES
 from engine.rulebook.rule import ALL, Rule, Table
@@ -31,7 +32,6 @@ class Book:
         for_cpu: which tensors that the CPU reads are calibrated besides.
         constants: the thresholds of constants.
         scales: the steps that demand scales.
-        values: on which values a threshold is measured.
         margins: what a threshold is multiplied by.
         names: what everything is called.
     """
@@ -45,8 +45,7 @@ class Book:
     for_cpu: Table[calibrated.OfCpu, calibrated.Calibrate] = calibrated.FOR_CPU
     constants: Table[ir.Value, str] = scale.CONSTANTS
     scales: tuple[scale.ScaleStep, ...] = scale.STEPS
-    values: Table[scale.MeasuredTensor, str] = scale.VALUES
-    margins: Table[scale.MeasuredTensor, float] = scale.MARGINS
+    margins: Table[ir.Node, Margin] = scale.MARGINS
     names: Mapping[name.NamedPart, name.NameTable] = field(default_factory=lambda: name.NAMES)
 
     @property
@@ -62,7 +61,6 @@ class Book:
             self.for_cpu,
             self.constants,
             *(step.table for step in self.scales),
-            self.values,
             self.margins,
             *self.names.values(),
         )
@@ -86,7 +84,6 @@ class Book:
             change(self.for_cpu),
             change(self.constants),
             tuple(replace(step, table=change(step.table)) for step in self.scales),
-            change(self.values),
             change(self.margins),
             MappingProxyType({part: change(table) for part, table in self.names.items()}),
         )

@@ -14,7 +14,8 @@ class How(Enum):
 
     TAKES = "takes it, whatever it took before"
     IF_FREE = "takes it, unless it takes another one already"
-    WITH_HEAD = "the tensor whose scale it has takes it, unless something computes with any tensor of that scale"
+    WITH_HEAD = "the tensor whose scale it has takes it, unless it follows by a function or something computes with it"
+    AS_MEASURED = "takes what its own values give the other, unless it takes another one already"
     LEADS = "the tensor whose scale it has takes it"
 
 
@@ -60,10 +61,13 @@ class Scales:
 
     Args:
         computed_with: tensors that an operator reads which does more than move them.
+        pinned: tensors whose thresholds follow from others by a function, which no reader changes.
     """
 
-    def __init__(self, computed_with: Iterable[str]) -> None:
-        self._computed_with = frozenset(computed_with)
+    def __init__(self, computed_with: Iterable[str], pinned: Iterable[str] = ()) -> None:
+        self._computed_with, self._pinned = frozenset(computed_with), frozenset(pinned)
+        self._led: set[str] = set()
+        self.measured: dict[str, str] = {}
         self._of: dict[str, str] = {}
         self._rules: dict[str, str] = {}
         self.fixed: dict[str, float] = {}
@@ -90,13 +94,20 @@ class Scales:
             case ScaleOf(tensor, of, How.IF_FREE):
                 if tensor not in self._of and self.root(of) != tensor:
                     self._take(tensor, of, rule)
+            case ScaleOf(tensor, of, How.AS_MEASURED):
+                if tensor not in self._of and not self._led.isdisjoint(self._path(of)[1:]):
+                    self.measured[tensor], self._rules[tensor] = of, rule
+                elif tensor not in self._of and self.root(of) != tensor:
+                    self._take(tensor, of, rule)
             case ScaleOf(tensor, of, How.WITH_HEAD):
                 head = self.root(tensor)
-                if self._group(head).isdisjoint(self._computed_with) and self.root(of) != head:
+                is_own = self._group(head).isdisjoint(self._computed_with) and head not in self._pinned
+                if is_own and self.root(of) != head:
                     self._take(head, of, rule)
             case ScaleOf(tensor, of, How.LEADS):
                 if (head := self.root(tensor)) != self.root(of):
                     self._take(head, of, rule)
+                    self._led.add(head)
 
     def root(self, tensor: str) -> str:
         """The tensor whose scale ``tensor`` has."""
@@ -117,5 +128,9 @@ class Scales:
         self._of[tensor], self._rules[tensor] = of, rule
 
     def _group(self, head: str) -> set[str]:
-        """All tensors that have the scale of ``head``."""
-        return {tensor for tensor in (*self._of, head) if self.root(tensor) == head}
+        """All tensors that have the scale of ``head``, but for those which it leads."""
+        return {
+            tensor
+            for tensor in (*self._of, head)
+            if (path := self._path(tensor))[-1] == head and self._led.isdisjoint(path)
+        }

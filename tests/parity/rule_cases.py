@@ -41,10 +41,9 @@ FOLDER = Path(__file__).parent / "recorded" / "rules"
 INDEX = FOLDER / "cases.json"
 ADD = "--add"
 ON_DATA: Mapping[str, str] = {
-    "scale.moved-values": "it says on which values a threshold is measured, which matters to KL and percentiles",
+    "scale.first-moved": "it says which of several tensors of one scale is measured",
+    "scale.of-function": "it says what follows from a threshold that is measured",
     "scale.softmax-margin": "it multiplies a threshold that is measured",
-    "scale.first-gathered": "it says which of several tensors of one scale is measured",
-    "scale.gathered": "it says which of several tensors of one scale is measured",
 }
 """Rules whose effect is a threshold from data, which a placement does not have, and why: that their case is placed as
 by the original, and otherwise without them, is all that is asked of it."""

@@ -23,6 +23,7 @@ from engine.ir import (
     read_calibration,
     shape_of,
 )
+from engine.ops.core.gates import behind_gates
 
 logger = logging.getLogger(__name__)
 
@@ -94,11 +95,9 @@ def _gated(node: ir.Node, model: ir.Model) -> float:
     if gated is None:
         raise AssertionError(f"{node.name} follows from no gate")
     nodes = calibration_nodes(model)
-    # The tensor that is named may be a moved form of the one that is calibrated.
-    found = {name: each for each in nodes if (name := scale_source(each).values) is not None}
-    found |= {str(before_calibration(each.outputs[0]).name): each for each in nodes}
+    found = {str(before_calibration(each.outputs[0]).name): each for each in nodes}
     values = read_calibration(found[gated.of]).thresholds if gated.of in found else np.empty(0)
-    return gated(float(values.max()) if values.size else FIXED_THRESHOLD)
+    return behind_gates(gated.gates, float(values.max()) if values.size else FIXED_THRESHOLD)
 
 
 def _names_in_file(model: ir.Model) -> dict[str, str]:

@@ -27,6 +27,7 @@ from engine.ir import (
     read_calibration,
     written_thresholds,
 )
+from engine.ops.core.gates import behind_gates
 from engine.rulebook.marks import note
 from engine.terms import CalibrationType
 
@@ -203,11 +204,11 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
         is_constant = thresholds is not None and constant_of(own) is not None and str(own.name) in thresholds
         return thresholds[str(own.name)] if thresholds is not None and is_constant else [source.fixed]
     if thresholds is None:
-        return [FIXED_THRESHOLD if source.gated is None else source.gated(FIXED_THRESHOLD)]
+        return [FIXED_THRESHOLD if source.gated is None else behind_gates(source.gated.gates, FIXED_THRESHOLD)]
     found = [_values(each, node, thresholds) for each in _terms(node, outputs)]
     # Operators that move values take one scale, and their results' channels may be others.
     values = [max(map(max, found))] if source.follows else found[0]
-    return [value * source.factor for value in values]
+    return [*values] if source.margin is None else [source.margin(value) for value in values]
 
 
 def _values(term: Term, node: ir.Node, thresholds: Thresholds) -> Sequence[float]:
@@ -217,7 +218,7 @@ def _values(term: Term, node: ir.Node, thresholds: Thresholds) -> Sequence[float
     name = term.of if isinstance(term, Gated) else term
     if name not in thresholds:
         raise ModelError(f"node {node.name!r}: the statistics have no entry for tensor {name!r}")
-    return [term(max(thresholds[name]))] if isinstance(term, Gated) else thresholds[name]
+    return [behind_gates(term.gates, max(thresholds[name]))] if isinstance(term, Gated) else thresholds[name]
 
 
 def _terms(node: ir.Node, outputs: Mapping[str, str]) -> list[Term]:
@@ -285,7 +286,7 @@ def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
     value = node.inputs[0]
     if value is None:
         raise ModelError(f"node {node.name!r}: HzCalibration has no input")
-    name = str(source.values or source.of or before_calibration(value).name)
+    name = str(source.of or before_calibration(value).name)
     return outputs.get(name, name)
 
 

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to, moves_sums
+from engine.facts.moves import (
+    first_wanted,
+    is_computed_with,
+    is_exact_sum,
+    is_passive,
+    is_wanted,
+    keeps_scale,
+    moved_from,
+    moved_to,
+    moves_sums,
+)
 from engine.ir import MARK_ON
 from engine.terms import Device
 from tests.engine.place.networks import network
@@ -68,3 +79,40 @@ def test_a_sum_is_exact_unless_the_bpu_computes_with_it(behind: list[tuple[str, 
         last = moved
     assert is_exact_sum(value) is exact
     assert is_exact_sum(last) is (exact and all(device == Device.BPU for _, device in behind))
+
+
+@pytest.mark.parametrize(
+    ("reader", "wanted", "first"),
+    [
+        (helper.make_node("Transpose", ["c0"], ["r"], name="R", perm=[0, 1, 3, 2]), False, "r"),
+        (helper.make_node("MaxPool", ["c0"], ["r"], name="R", kernel_shape=[1, 1]), True, None),
+        (helper.make_node("Split", ["c0"], ["r", "q"], name="R", axis=1), True, None),
+        (helper.make_node("Relu", ["c0"], ["r"], name="R"), True, None),
+    ],
+)
+def test_what_is_wanted_in_integers(reader: onnx.NodeProto, wanted: bool, first: str | None) -> None:
+    model = network([reader, helper.make_node("Exp", ["r"], ["m"], name="Middle")])
+    for node in model.graph:
+        node.metadata_props[MARK_ON] = Device.BPU
+    order = {node: index for index, node in enumerate(model.graph)}
+    (value,) = (value for node in model.graph for value in node.outputs if value.name == "c0")
+    assert is_wanted(value) is wanted
+    found = first_wanted(value, order)
+    assert (None if found is None else found.name) == first
+
+
+def test_a_pool_that_only_a_movement_reads_waits_for_it() -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["c0"], ["p"], name="Pool", kernel_shape=[1, 1]),
+        helper.make_node("Transpose", ["p"], ["r"], name="Turn", perm=[0, 1, 3, 2]),
+        helper.make_node("Exp", ["r"], ["m"], name="Middle"),
+    ]
+    model = network(nodes)
+    for node in model.graph:
+        node.metadata_props[MARK_ON] = Device.BPU
+    order = {node: index for index, node in enumerate(model.graph)}
+    (value,) = (value for node in model.graph for value in node.outputs if value.name == "c0")
+    assert not is_wanted(value)
+    found = first_wanted(value, order)
+    assert found is not None
+    assert found.name == "r"

@@ -11,6 +11,7 @@ from engine.graph.scales import (
     OWN,
     Gate,
     Gated,
+    Margin,
     ScaleSource,
     change_scale_source,
     scale_source,
@@ -19,9 +20,9 @@ from engine.graph.scales import (
 
 SOURCES = (
     ScaleSource(of="a"),
-    ScaleSource(of="a", values="b", rules=("scale.moved", "scale.moved-values")),
+    ScaleSource(of="a", rules=("scale.moved", "scale.first-moved")),
     ScaleSource(fixed=0.9959259629249573),
-    ScaleSource(largest=("a", 0.5), factor=1.2),
+    ScaleSource(largest=("a", 0.5), margin=Margin(below=2.8, small=1.2, large=1.1)),
     ScaleSource(largest=("a", Gated("b", (Gate.SIGMOID, Gate.HARD_SIGMOID))), rules=("scale.joined-output",)),
 )
 
@@ -47,7 +48,7 @@ def test_what_follows_others(source: ScaleSource, follows: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"made_up": 1}', '"a"', '{"largest": [[1]]}', '{"largest": [{"of": "a", "gates": ["Tanh"]}]}']
+    "text", ["{", "[]", '{"made_up": 1}', '"a"', '{"largest": [[1]]}', '{"largest": [{"of": "a", "gates": ["Elu"]}]}']
 )
 def test_what_something_else_wrote_is_refused(text: str) -> None:
     node = ir.node("Relu", [ir.Value(name="x")], metadata_props={MARK_SCALE: text})
@@ -55,28 +56,12 @@ def test_what_something_else_wrote_is_refused(text: str) -> None:
         scale_source(node)
 
 
-@pytest.mark.parametrize(
-    ("gate", "read", "given"),
-    [
-        (Gate.SIGMOID, 1.0, 0.7310585975646973),
-        (Gate.SIGMOID, 1.0843411684036255, 0.7473146319389343),
-        (Gate.SIGMOID, 5.49897, 0.9959256649017334),
-        (Gate.SIGMOID, 5.867514610290527, 0.9971780776977539),
-        (Gate.SIGMOID, 6.50604772567749, 0.9985077977180481),
-        (Gate.SIGMOID, 11.09031, 0.9999847412109375),
-        (Gate.SIGMOID, 12.540882110595703, 0.9999964237213135),
-        (Gate.HARD_SIGMOID, 1.0843411684036255, 0.6807235479354858),
-        (Gate.HARD_SIGMOID, 3.0, 1.0),
-        (Gate.HARD_SIGMOID, 6.50604772567749, 1.0),
-    ],
-)
-def test_thresholds_behind_gates_are_those_of_the_original(gate: Gate, read: float, given: float) -> None:
-    """Asked of 1.24.3: the threshold of what a gate reads, and that of what it gives, to the last bit."""
-    assert gate(read) == given
+def test_a_margin_is_smaller_for_large_thresholds() -> None:
+    margin = Margin(below=2.8, small=1.2, large=1.1)
+    assert (margin(1.0), margin(2.8)) == (1.2, pytest.approx(3.08))
 
 
-def test_gates_follow_one_another() -> None:
+def test_what_follows_from_one_tensor_alone_is_gated() -> None:
     gated = Gated("a", (Gate.SIGMOID, Gate.HARD_SIGMOID))
-    assert gated(1.0) == Gate.HARD_SIGMOID(0.7310585975646973)
     assert ScaleSource(largest=(gated,)).gated == gated
     assert ScaleSource(largest=("a", gated)).gated is None

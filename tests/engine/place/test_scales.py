@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.calibrate import calibration_tensors
 from engine.chips import load_chip
-from engine.graph.scales import Gate, Gated, scale_source
+from engine.graph.scales import Gate, Gated, Margin, scale_source
 from engine.ir import calibration_nodes
 from engine.place import NodeTypes, PlacementOptions, place
 from engine.place.scales import mark_scales
@@ -21,6 +21,7 @@ from tests.engine.place.networks import calibrated, network, one
 
 CHANNELS, SIZE = 4, 8
 ENLARGED = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+BOUNDS = {"low": np.array([0, 0]), "high": np.array([1, 2])}
 SCALES = {"roi": np.empty(0, np.float32), "up": np.asarray([1, 1, 2, 2], np.float32)}
 
 
@@ -212,17 +213,23 @@ def test_a_gate_that_alone_reads_has_thresholds_that_are_fixed() -> None:
     assert (scale_source(found["c0"]).fixed, scale_source(found["s"]).fixed) == (5.498970, 0.9959256649017334)
 
 
-def test_a_reshape_that_goes_to_the_cpu_late_takes_the_threshold_of_its_input() -> None:
+def test_a_reshape_that_goes_to_the_cpu_late_has_one_threshold_with_its_input() -> None:
     """As two of yolo11 on bernoulli2."""
     middle = [node("Reshape", "a four", "r"), ("r", "c", CHANNELS)]
     found = ties(middle, ["c"], {"four": np.array([1, CHANNELS, 4, 16])}, march="bernoulli2")
-    assert (found["a"], found["r"]) == (None, "a")
+    assert (found["a"], found["r"]) == ("r", None)
 
 
 def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -> None:
-    """Golden conversions ``i16_conv1`` and ``i16_res``; as an operand of a Concat it takes the joint one."""
-    alone = ties([node("Add", "a b", "s"), node("Relu", "s", "r"), ("r", "y", CHANNELS)], ["y"])
-    assert (alone["s"], alone["r"]) == (None, "s")
+    """Where only movements read it, else its own (linear_attention); a Concat gives it the joint one."""
+    moved = ties(
+        [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Slice", "r low high", "m"), ("m", "y", 2)],
+        ["y"],
+        BOUNDS,
+    )
+    assert (moved["s"], moved["r"], moved["m"]) == (None, "s", "s")
+    read = ties([node("Add", "a b", "s"), node("Relu", "s", "r"), ("r", "y", CHANNELS)], ["y"])
+    assert (read["s"], read["r"]) == (None, None)
     joined = ties(
         [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Concat", "r a", "c", axis=1), ("c", "y", 8)], ["y"]
     )
@@ -238,7 +245,7 @@ def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -
         ([node("Reshape", "a windows", "r"), node("Exp", "a", "e")], None),  # something else reads it too
     ],
 )
-def test_the_values_of_a_threshold_are_those_of_the_last_form_that_movement_gives(
+def test_a_threshold_is_measured_on_what_is_first_wanted_behind_movements(
     moves: list[onnx.NodeProto], moved: str | None
 ) -> None:
     """Which percentiles tell from the first: ``swin``, ``crnn_gru``."""
@@ -262,8 +269,7 @@ def test_the_values_of_a_threshold_are_those_of_the_last_form_that_movement_give
     )
     placed = place(ir.from_proto(proto), "bayes-e").model
     found = {str(item.inputs[0].name): scale_source(item) for item in calibration_nodes(placed) if item.inputs[0]}
-    assert found["a"].values == moved
-    assert found["r"].of == "a"
+    assert (found["a"].of, found["r"].of) == (moved, None if moved else "a")
     assert (moved or "a") in calibration_tensors(placed)
 
 
@@ -282,8 +288,69 @@ def test_gathered_windows_share_the_threshold_of_the_first() -> None:
         *(node("Exp", f"r{name}", f"e{name}") for name in ("q", "k")),
     ]
     found = ties(middle, ["eq", "ek"], constants)
-    assert {found[name] for name in ("a", "rq", "rk")} == {"gq"}
+    assert {found[name] for name in ("a", "rk")} == {"rq"}
+    assert found["rq"] is None
     assert not {"w", "gq", "gk"} & found.keys()
+
+
+SLICED = {"low": np.array([0]), "middle": np.array([2]), "high": np.array([4]), "channels": np.array([1])}
+
+
+def sliced(source: str, first: str, second: str) -> list[onnx.NodeProto]:
+    return [
+        node("Slice", f"{source} low middle channels", first),
+        node("Slice", f"{source} middle high channels", second),
+    ]
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+def test_what_is_sliced_takes_the_threshold_of_the_first_slice_that_is_computed_with(march: str) -> None:
+    """``tests/parity/recorded/moved``: in the order of the graph, whichever is read first."""
+    found = ties([*sliced("a", "p", "q"), ("q", "z", 2), ("p", "y", 2)], ["y", "z"], SLICED, march)
+    assert (found["a"], found["p"], found["q"]) == ("p", None, "p")
+
+
+def test_a_slice_that_is_moved_on_is_later_than_one_that_is_not() -> None:
+    turned = node("Transpose", "p", "t", perm=[0, 1, 3, 2])
+    found = ties([*sliced("a", "p", "q"), turned, ("t", "y", 2), ("q", "z", 2)], ["y", "z"], SLICED)
+    assert (found["a"], found["t"], found["q"]) == ("q", "q", None)
+
+
+def test_what_is_sliced_and_computed_with_has_its_own() -> None:
+    found = ties([*sliced("a", "p", "q"), ("p", "y", 2), ("q", "w", 2), ("a", "z", CHANNELS)], ["y", "w", "z"], SLICED)
+    assert (found["a"], found["p"], found["q"]) == (None, "a", "a")
+
+
+def test_a_slice_in_front_of_a_sigmoid_keeps_the_threshold_that_is_fixed() -> None:
+    middle = [*sliced("a", "p", "q"), ("p", "y", 2), node("Sigmoid", "q", "z")]
+    assert (found := ties(middle, ["y", "z"], SLICED))["a"] == "p"
+    assert found["q"] is None
+    first = ties([*sliced("a", "p", "q"), node("Sigmoid", "p", "z"), ("q", "y", 2)], ["y", "z"], SLICED)
+    assert (first["a"], first["p"], first["q"]) == ("p", None, "p")
+
+
+def test_a_slice_that_is_joined_leads_with_the_joint_threshold() -> None:
+    join = [node("Concat", "p b", "c", axis=1), ("c", "z", 6)]
+    found = ties([*sliced("a", "p", "q"), *join, ("q", "y", 2)], ["y", "z"], SLICED)
+    assert {found[name] for name in "apqb"} == {"c"}
+
+
+@pytest.mark.parametrize("movement", ["Slice", "Pad", "Resize", "Transpose"])
+def test_what_only_movements_read_has_the_function_of_the_threshold_before_it(movement: str) -> None:
+    """A HardSwish, Softplus or Gelu of large negative numbers shows it; an Elu is measured."""
+    moves = {
+        "Slice": sliced("f", "p", "q")[0],
+        "Pad": node("Pad", "f widths", "p"),
+        "Resize": node("Resize", "f roi up", "p", **ENLARGED),
+        "Transpose": node("Transpose", "f", "p", perm=[0, 1, 3, 2]),
+    }
+    names = dict.fromkeys(moves[movement].input[1:])
+    constants = {**SLICED, **SCALES, "widths": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
+    channels = 2 if movement == "Slice" else CHANNELS
+    for function, expected in (("Softplus", None), ("Elu", "p")):
+        middle = [("a", "c", CHANNELS), node(function, "c", "f"), moves[movement], ("p", "y", channels)]
+        found = ties(middle, ["y"], {name: constants[name] for name in names})
+        assert (found["f"], found["p"]) == (expected, None if expected else "f")
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -339,11 +406,11 @@ def test_an_int16_output_that_joins_what_the_cpu_computes_takes_the_threshold_th
     assert (scale_source(found["m_before"]).largest or ("",))[0] == "moved"
 
 
-@pytest.mark.parametrize(("reader", "factor"), [("Softmax", SOFTMAX_MARGIN), ("Neg", 1.0)])
-def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, factor: float) -> None:
+@pytest.mark.parametrize(("reader", "margin"), [("Softmax", SOFTMAX_MARGIN), ("Neg", None)])
+def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, margin: Margin | None) -> None:
     nodes = [helper.make_node("Tanh", ["c0"], ["a"], name="A"), one(reader, "a")]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
-    assert scale_source(found["a"]).factor == factor
+    assert scale_source(found["a"]).margin == margin
 
 
 def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too() -> None:
@@ -355,7 +422,7 @@ def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too(
     ]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
     assert [scale_source(found[name]).of for name in "abj"] == ["j", "j", None]
-    assert [scale_source(found[name]).factor for name in "abj"] == [SOFTMAX_MARGIN] * 3
+    assert [scale_source(found[name]).margin for name in "abj"] == [SOFTMAX_MARGIN] * 3
 
 
 def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:
@@ -365,7 +432,7 @@ def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:
         helper.make_node("Softmax", ["b"], ["m"], name="Middle", axis=1),
     ]
     found = calibrated(place(network(nodes, tail=False, constants={"flat": np.array([1, 256])}), "bayes-e"))
-    assert [name for name, item in found.items() if scale_source(item).factor != 1.0] == []
+    assert [name for name, item in found.items() if scale_source(item).margin] == []
 
 
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])

@@ -26,7 +26,7 @@ from engine.calibrate.methods.thresholds import (
 )
 from engine.calibrate.statistics.statistics import TensorStatistics
 from engine.errors import ModelError, UnsupportedError
-from engine.graph.scales import change_scale_source
+from engine.graph.scales import Margin, change_scale_source
 from engine.ir import (
     calibration_nodes,
     constant_of,
@@ -222,13 +222,15 @@ def test_scales_are_those_that_are_written() -> None:
 def test_the_largest_of_several_tensors_and_fixed_thresholds(fixed: float, expected: float) -> None:
     model = placed()
     change_scale_source(by_name(model)["g"], largest=("c0", "r0", fixed))
-    change_scale_source(by_name(model)["a"], factor=1.2)
+    change_scale_source(by_name(model)["a"], margin=Margin(below=6.0, small=1.2, large=1.1))
     found = apply_thresholds(model, {"x": (1.0,), "c0": (2.0,), "r0": (3.0,), "a": (5.0,), "g": (9.0,)})
     assert read_calibration(by_name(found)["g"]).thresholds.tolist() == [expected]
     assert read_calibration(by_name(found)["a"]).thresholds.tolist() == [6.0]
 
 
-@pytest.mark.parametrize(("changes", "noted"), [({"factor": 1.2}, True), ({"largest": ("a",)}, False)])
+@pytest.mark.parametrize(
+    ("changes", "noted"), [({"margin": Margin(below=6.0, small=1.2, large=1.1)}, True), ({"largest": ("a",)}, False)]
+)
 def test_a_rule_is_noted_through_a_margin_but_not_on_what_joins(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], noted: bool
 ) -> None:
