@@ -67,7 +67,11 @@ class Margin:
     small: float
     large: float
 
-    def __call__(self, threshold: float) -> float:
+    def __str__(self) -> str:
+        return f"{self.small} times below {self.below}, else {self.large} times"
+
+    def of(self, threshold: float) -> float:
+        """What becomes of ``threshold``."""
         return threshold * (self.small if threshold < self.below else self.large)
 
 

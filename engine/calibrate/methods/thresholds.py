@@ -208,7 +208,7 @@ def _activation_thresholds(node: ir.Node, thresholds: Thresholds | None, outputs
     found = [_values(each, node, thresholds) for each in _terms(node, outputs)]
     # Operators that move values take one scale, and their results' channels may be others.
     values = [max(map(max, found))] if source.follows else found[0]
-    return [*values] if source.margin is None else [source.margin(value) for value in values]
+    return [*values] if source.margin is None else [source.margin.of(value) for value in values]
 
 
 def _values(term: Term, node: ir.Node, thresholds: Thresholds) -> Sequence[float]:

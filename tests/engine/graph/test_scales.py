@@ -58,7 +58,8 @@ def test_what_something_else_wrote_is_refused(text: str) -> None:
 
 def test_a_margin_is_smaller_for_large_thresholds() -> None:
     margin = Margin(below=2.8, small=1.2, large=1.1)
-    assert (margin(1.0), margin(2.8)) == (1.2, pytest.approx(3.08))
+    assert (margin.of(1.0), margin.of(2.8)) == (1.2, pytest.approx(3.08))
+    assert str(margin) == "1.2 times below 2.8, else 1.1 times"
 
 
 def test_what_follows_from_one_tensor_alone_is_gated() -> None:

@@ -221,7 +221,7 @@ def test_a_reshape_that_goes_to_the_cpu_late_has_one_threshold_with_its_input() 
 
 
 def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -> None:
-    """Where only movements read it, else its own (linear_attention); a Concat gives it the joint one."""
+    """Golden conversions ``i16_conv1`` and ``i16_res``; as an operand of a Concat it takes the joint one."""
     moved = ties(
         [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Slice", "r low high", "m"), ("m", "y", 2)],
         ["y"],
@@ -229,7 +229,7 @@ def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -
     )
     assert (moved["s"], moved["r"], moved["m"]) == (None, "s", "s")
     read = ties([node("Add", "a b", "s"), node("Relu", "s", "r"), ("r", "y", CHANNELS)], ["y"])
-    assert (read["s"], read["r"]) == (None, None)
+    assert (read["s"], read["r"]) == (None, "s")
     joined = ties(
         [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Concat", "r a", "c", axis=1), ("c", "y", 8)], ["y"]
     )
@@ -319,6 +319,13 @@ def test_a_slice_that_is_moved_on_is_later_than_one_that_is_not() -> None:
 def test_what_is_sliced_and_computed_with_has_its_own() -> None:
     found = ties([*sliced("a", "p", "q"), ("p", "y", 2), ("q", "w", 2), ("a", "z", CHANNELS)], ["y", "w", "z"], SLICED)
     assert (found["a"], found["p"], found["q"]) == (None, "a", "a")
+
+
+def test_a_relu_behind_a_later_slice_keeps_what_that_would_have() -> None:
+    """Queries and keys of linear and separable attention: the slice takes the threshold of the first, the Relu not."""
+    middle = [*sliced("a", "p", "q"), ("p", "y", 2), node("Relu", "q", "r"), node("Mul", "r r", "z")]
+    found = ties(middle, ["y", "z"], SLICED)
+    assert (found["a"], found["p"], found["q"], found["r"]) == ("p", None, "p", "q")
 
 
 def test_a_slice_in_front_of_a_sigmoid_keeps_the_threshold_that_is_fixed() -> None:
