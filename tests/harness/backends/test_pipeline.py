@@ -37,7 +37,7 @@ DEPENDENT: dict[str, set[str]] = {
     "engine/frontend/onnx.py": ALL,  # data sets convert colours with the room of it
     "engine/optimize/dense.py": ALL - OUTSIDE - {"read", "prepare"},
     "engine/chips/bayes-e.yaml": ALL,  # the names of marches and the dialect of a configuration are in it
-    "engine/calibrate/methods/kl.py": ALL - OUTSIDE - {"read", "prepare", "optimize", "quantize"},
+    "engine/calibrate/methods/kl.py": ALL - OUTSIDE - TABLES - {*COMPILING, "read", "prepare", "optimize", "quantize"},
     "engine/calibrate/corrections/equalize.py": {"equalize"},
     "engine/place/devices.py": {*PLACING, "calibrate", "correct", "quantize", *COMPILING},
     "engine/quantize/lowering.py": {"correct", "quantize", *COMPILING},
