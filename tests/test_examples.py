@@ -57,7 +57,7 @@ def test_metric_and_data_of_ones_own_are_what_cards_can_name(example: ModuleType
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [NOTEBOOKS[0], pytest.param(NOTEBOOKS[1], marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebooks_run(name: str) -> None:
     """``read_a_sweep`` runs ``sweep_and_choose`` on the way."""
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)

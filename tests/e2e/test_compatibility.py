@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.execution.coordinator import Plan, serial
 from harness.files.strict_yaml import parse
 from harness.report.compatibility import compatibility_pairs
@@ -27,6 +29,7 @@ SUITE = parse(
 )
 
 
+@pytest.mark.nightly
 def test_what_clean_corrects_once_is_closer_to_float(tmp_path: Path) -> None:
     sweep = run_suite(SUITE, Plan(bench=Bench(tmp_path), executor=serial), record=False)
     plain, corrected = compatibility_pairs(sweep, TrialStore(tmp_path / "trials"))

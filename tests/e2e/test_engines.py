@@ -114,6 +114,7 @@ def cosine(result: TrialResult) -> float:
     return result.fidelity.cosine
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("command", "symptom", "message"),
     [

@@ -100,6 +100,7 @@ def snapshot(uri: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_away_loses_nothing_and_what_was_cut_off_is_completed(tmp_path: Path) -> None:
     """One server for both: its start costs as much as all that is asked of it."""
     port = free_port()

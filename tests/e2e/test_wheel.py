@@ -78,7 +78,7 @@ def test_the_wheel_has_every_bundled_file(name: str, installed: Path) -> None:
     ("limit", "said"),
     [
         pytest.param(("--limit", "2"), "2 trials, 0 failed", id="first trials"),
-        pytest.param((), "32 trials, 0 failed", id="whole", marks=pytest.mark.nightly),
+        pytest.param((), "32 trials, 0 failed", id="whole"),
     ],
 )
 def test_smoke_runs_from_a_foreign_directory(

@@ -141,6 +141,7 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
 RUN = "run mine.yaml --tracker log_file --workdir work --executor serial"
 
 
+@pytest.mark.nightly
 def test_a_file_with_all_of_them_runs_in_a_sweep(lab: Path) -> None:
     plugin = {"PTQLAB_PLUGINS": "my_lab.py"}
     score = "digest tiny --write --score"

@@ -109,6 +109,7 @@ def accepted(pytester: pytest.Pytester) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.nightly
 def test_a_baseline_is_made_then_kept(gate: Gate, command: Gate) -> None:
     missing = gate()
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
@@ -161,6 +162,7 @@ def test_one_judgement_is_what_everything_says(
     assert sorted(row["verdict"] for row in rows) == junit == ["PASS", "REGRESSION"]
 
 
+@pytest.mark.nightly
 def test_entries_without_trial_and_trials_without_entry_are_missing(
     gate: Gate, pytester: pytest.Pytester, accepted: Any
 ) -> None:

@@ -190,6 +190,7 @@ def test_figures_with_options_equal_the_printed_ones(
         assert getattr(output, key) == pytest.approx(printed["output"][key], rel=0, abs=3e-6)
 
 
+@pytest.mark.nightly
 def test_bias_correction_gives_the_printed_cosines_as_far_as_they_are_determined(
     reference_dir: Path, efficientnet: EfficientNet
 ) -> None:
@@ -220,6 +221,7 @@ def test_searches_choose_the_same_methods(
     assert [line for line in theirs["log"][1:] if line not in caplog.text] == []
 
 
+@pytest.mark.nightly
 def test_golden_thresholds_are_maxima_of_their_tensors(reference_dir: Path) -> None:
     """Every threshold of every golden model is the maximum of its tensor, or of a neighbour it is tied to, or fixed.
 

@@ -29,11 +29,13 @@ def test_every_operator_case_is_identical(reference_dir: Path, mode: str) -> Non
     check(operator_cases(reference_dir / "golden"), mode)
 
 
+@pytest.mark.nightly
 @MODES
 def test_every_conversion_is_identical(reference_dir: Path, mode: str) -> None:
     check(conversion_cases(reference_dir / "golden"), mode)
 
 
+@pytest.mark.nightly
 @MODES
 def test_every_network_is_identical(reference_dir: Path, mode: str) -> None:
     folders = sorted(path.parent for path in (reference_dir / "networks" / "cases").glob("*/quantized.onnx"))

@@ -86,6 +86,7 @@ def converted(folder: Path, march: str) -> Any:
     return json.loads(finished.stdout)
 
 
+@pytest.mark.nightly
 def test_one_file_adds_a_chip(tmp_path: Path) -> None:
     text = MADE_UP.read_text(encoding="utf-8")
     found = converted(engine_with(tmp_path, {MADE_UP.name: text}), "made-up")

@@ -127,7 +127,7 @@ def test_zoo_models_run_tile_by_tile(name: str, march: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.reference
-@pytest.mark.parametrize("tile_bytes", [SMALLEST, pytest.param(2048, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("tile_bytes", [SMALLEST, 2048])
 def test_files_of_the_original_run_tile_by_tile(reference_dir: Path, tile_bytes: int) -> None:
     paths = sorted((reference_dir / "golden" / "conversions").glob("*.quant.onnx"))
     assert paths

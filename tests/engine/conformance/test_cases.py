@@ -60,6 +60,7 @@ def test_long_names_are_compared_as_the_original_prints_them(name: str, printed:
     assert printed_name(name) == printed == printed_name(printed)
 
 
+@pytest.mark.nightly
 def test_both_forms_say_the_same(recorded: Path) -> None:
     (case,) = find_cases(recorded)
     (other,) = find_cases(BUNDLED)

@@ -82,6 +82,7 @@ def recorder(folder: Path, code: str, **options: object) -> CaseRecorder:
     return CaseRecorder(tool=Toolchain(tool(folder, code), time_limit), **{**known, **options})  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_a_recorded_case_equals_itself(tmp_path: Path) -> None:
     """Our own hb_mapper in the place of the original: everything that can agree does."""
     config = write_network(tmp_path)

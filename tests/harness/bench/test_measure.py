@@ -40,6 +40,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return str(IMAGE_MODEL), str(folder / "float.onnx")
 
 
+@pytest.mark.nightly
 def test_json_of_a_pair(pair: tuple[str, str]) -> None:
     arguments = ["bench", "--model", pair[0], "--float-model", pair[1], "--rounds", "1", "--batch", "1,2", "--json"]
     result = CliRunner().invoke(app, arguments)

@@ -84,6 +84,7 @@ def assert_equal_to_torch(torch: Any, network: Any, path: Path) -> None:
     assert [entry.version for entry in onnx.load(path).opset_import] == [11]
 
 
+@pytest.mark.nightly
 def test_torchscript(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     network = made_network(torch)

@@ -278,7 +278,7 @@ def test_what_is_pasted_has_an_entry_per_input(project: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["pair", pytest.param("sequence", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("name", ["pair", "sequence"])
 def test_other_commands_take_such_models(name: str, project: Path) -> None:
     model = project / f"suites/zoo/{name}.onnx"
     card = load_card(name)

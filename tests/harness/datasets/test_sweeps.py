@@ -202,16 +202,17 @@ def write_cards(folder: Path, adapter: str, options: Mapping[str, Any]) -> Path:
     return folder / "suites/mine.yaml"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("adapter", "make"),
     [
         ("labelled_folder", labelled_folder),
-        pytest.param("image_folder", image_folder, marks=pytest.mark.nightly),
-        pytest.param("image_folder", lambda root: image_folder(root, "skimage"), marks=pytest.mark.nightly),
-        pytest.param("array_folder", array_folder, marks=pytest.mark.nightly),
-        pytest.param("array_folder", lambda root: array_folder(root, ".bin"), marks=pytest.mark.nightly),
-        pytest.param("coco", coco, marks=pytest.mark.nightly),
-        pytest.param("torchvision", torchvision, marks=pytest.mark.nightly),
+        ("image_folder", image_folder),
+        ("image_folder", lambda root: image_folder(root, "skimage")),
+        ("array_folder", array_folder),
+        ("array_folder", lambda root: array_folder(root, ".bin")),
+        ("coco", coco),
+        ("torchvision", torchvision),
     ],
     ids=["labels-csv", "class-folders-opencv", "class-folders-skimage", "npy", "raw", "coco", "torchvision"],
 )

@@ -23,7 +23,7 @@ from harness.trials.trial import Symptom, TrialResult, TrialSpec
 from tests.harness import fakes
 
 ALL = ("serial", "processes", "tests.harness.fakes:two_threads", "dask")
-BY_DAY = {"serial", "processes"}
+BY_DAY = {"processes"}
 
 
 @pytest.fixture(scope="session")

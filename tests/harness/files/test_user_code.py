@@ -167,6 +167,7 @@ def test_metric_and_adapter_of_a_module_beside_the_card(own: Path) -> None:
     assert data
 
 
+@pytest.mark.nightly
 def test_images_without_labels_need_no_folder_per_class(own: Path) -> None:
     pytest.importorskip("cv2", reason="the extra images is not installed")
     from PIL import Image

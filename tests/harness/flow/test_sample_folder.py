@@ -26,7 +26,7 @@ def run(script: Path, *arguments: str) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("march", [March("bayes-e"), pytest.param(March("nash-e"), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("march", [March("bayes-e"), March("nash-e")])
 def test_the_scripts_run_one_after_the_other(tmp_path: Path, march: March) -> None:
     make_sample(tmp_path)
     sample = Sample(

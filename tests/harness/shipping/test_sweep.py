@@ -39,6 +39,7 @@ def night(suite: Path, *words: str) -> Result:
     return CliRunner().invoke(app, ["nightly", str(suite), *options, *words])
 
 
+@pytest.mark.nightly
 def test_nights_gate_on_what_is_built(own: Path, suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, toolchains.words(own / "old", toolchains.EQUAL))
     first = night(suite)

@@ -120,6 +120,7 @@ def test_one_image_runs_through_all_stages(folder: Path) -> None:
     assert "WARNING" not in found.output
 
 
+@pytest.mark.nightly
 def test_doubtful_calibration_data_are_named_unless_it_is_to_be_quick(folder: Path) -> None:
     suite = write(folder, lambda card: None, {"calibration_samples": 3, "sweep": {"calibration_type": ["max", "kl"]}})
     found = CliRunner().invoke(app, ["validate", str(suite), "--executor", "serial"])

@@ -119,6 +119,7 @@ def test_a_night_without_the_store_is_gated_by_the_promoted_sweep(
     assert references(SUITE, tmp_path, None).anchor is not None
 
 
+@pytest.mark.nightly
 def test_a_damaged_baseline_does_not_ungate_the_night(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450), tmp_path)
     (stored,) = [path for path in (tmp_path / "mlartifacts").rglob("baseline.json") if path.is_file()]

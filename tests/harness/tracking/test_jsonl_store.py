@@ -222,6 +222,7 @@ def without_mlflow(folder: Path) -> Path:
     return site
 
 
+@pytest.mark.nightly
 def test_engine_and_sweeps_run_where_mlflow_cannot_be_imported(tmp_path: Path) -> None:
     suite = {
         "name": "suite",

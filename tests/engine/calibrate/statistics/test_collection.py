@@ -36,6 +36,7 @@ def test_maximum_and_percentiles_are_those_of_the_activations() -> None:
         np.testing.assert_array_equal(statistics.tensors[name].channel_max, expected)
 
 
+@pytest.mark.nightly
 @given(seed=st.integers(0, 2**16), batch=st.integers(1, 8), count=st.integers(1, 30))
 def test_nothing_depends_on_batches_or_order(seed: int, batch: int, count: int) -> None:
     x = samples(count)

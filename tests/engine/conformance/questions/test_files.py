@@ -51,6 +51,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert list((tmp_path / "there").iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_an_answer_is_recorded_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own hb_mapper in the place of the original."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
