@@ -225,7 +225,7 @@ def test_scores_that_boxes_hide_are_named(tmp_path: Path, caplog: pytest.LogCapt
     result = converted(tmp_path, "boxes_and_scores.onnx", **options)
     assert worst_cosine(result) > 0.999
     assert "8 of 12 slices of axis 1 (4 to 11) are constant (0) in the integer model" in caplog.text
-    assert "It breaks at node sigmoid (Sigmoid)" in caplog.text
+    assert "It breaks at node cat (Concat)" in caplog.text
     assert "end the network in front of it (output_nodes)" in caplog.text
     caplog.clear()
     other = tmp_path / "whole"

@@ -19,7 +19,7 @@ from engine.debug.bisection.integer_error import integer_values
 from engine.debug.bisection.tensors import Feed, float_tensors, integer_tensors
 from engine.floats.compare import Distance
 from engine.floats.health import FLOOR_SQNR, IntegerDistance, broken
-from engine.ir import MARK_ON, before_calibration, constant_of
+from engine.ir import MARK_ON, before_calibration, constant_of, static_shape
 from engine.ops.foreign.composite import PREPROCESS
 from engine.terms import Device
 
@@ -30,7 +30,7 @@ class Break:
 
     Attributes:
         node, op_type: of the float network.
-        sqnr: of its result, dB; NaN where that holds NaN or infinity.
+        sqnr: of its result, of a Concat's the least of its parts, dB; NaN where it holds NaN or infinity.
         before: of the noisiest tensor that it reads, dB; infinite where there is no noise, or none known.
         remedy: what to do, where it is known for this network.
         samples: how many of those looked at break here first.
@@ -56,7 +56,8 @@ class Break:
             said = "look at the data and the weights." if self.remedy == Break.remedy else self.remedy
             return f"{where}, whose result holds NaN or infinity: {said}"
         reads = "" if math.isinf(self.before) else f", that of what it reads {self.before:z.1f} dB"
-        noise = f"{where}: the SQNR of its result is {self.sqnr:z.1f} dB{reads}."
+        result = "the worst part of its result" if self.op_type == _JOINS else "its result"
+        noise = f"{where}: the SQNR of {result} is {self.sqnr:z.1f} dB{reads}."
         if self.op_type == PREPROCESS:
             return f"{noise} It rounds the input to pixels: are the samples what input_parameters say?"
         return f"{noise} {self.remedy}"
@@ -135,14 +136,29 @@ def first_break(
             name = str(value.name)
             if name not in expected or name not in found or expected[name].size != found[name].size:
                 continue
-            actual, wanted = (np.asarray(array, np.float64).reshape(-1) for array in (found[name], expected[name]))
-            ratios[name] = measure(DistanceMeasure.SQNR, actual, wanted)
+            ratios[name] = _sqnr(node, found[name], expected[name])
             if not ratios[name] >= floor:
                 names = [str(source.name) for source in node.inputs if source is not None]
                 reads = [ratios[each] for each in names if each in ratios]
                 before = min(reads, default=float("inf"))
                 return Break(str(node.name), node.op_type, ratios[name], before, _remedy(node, expected))
     return None
+
+
+def _sqnr(node: ir.Node, actual: NDArray[Any], wanted: NDArray[Any]) -> float:
+    """dB; of a Concat the least of what it joins, as boxes hide scores."""
+    actual, wanted = (np.asarray(array, np.float64) for array in (actual, wanted))
+    parts = [(actual, wanted)]
+    shapes = [static_shape(value) for value in node.inputs]
+    if node.op_type == _JOINS and actual.shape == wanted.shape and None not in shapes:
+        axis = node.attributes.get_int("axis", 0)
+        ends = np.cumsum([shape[axis] for shape in shapes if shape is not None])[:-1]
+        parts = list(zip(np.split(actual, ends, axis), np.split(wanted, ends, axis), strict=True))
+    ratios = [measure(DistanceMeasure.SQNR, one.reshape(-1), other.reshape(-1)) for one, other in parts]
+    return float(np.min(ratios))  # NaN where one is
+
+
+_JOINS = "Concat"
 
 
 def _remedy(node: ir.Node, expected: Mapping[str, NDArray[Any]]) -> str:

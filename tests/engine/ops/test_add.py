@@ -95,7 +95,7 @@ def test_such_a_sum_takes_its_relu() -> None:
     [
         (MAP, "bernoulli2", None),
         ((1, 4, 1, 1), "bernoulli2", None),
-        ((1, 1, 1, 1), "bernoulli2", None),
+        ((1, 1, 1, 1), "bernoulli2", Code.SINGLE_NUMBER),
         ((1, 1, 8, 8), "bernoulli2", Code.ONE_CHANNEL_ADDED),
         ((1, 1, 8, 8), "bayes", None),
         ((4, 8, 8), "bayes", Code.RANKS_DIFFER),

@@ -60,7 +60,7 @@ def test_load_takes_the_thresholds_of_the_file(prepared: Path) -> None:
     given = given_thresholds(load_onnx(prepared))
     for name in ("x", "r0", "w0", "w1", "a"):
         assert loaded[f"{name}_HzCalibration"] == given[name]
-    assert loaded["c0_HzCalibration"] == [1.0], "the file has none, and the Relu behind it has its own"
+    assert loaded["c0_HzCalibration"] == given["r0"], "a Relu behind a convolution shares its input's threshold"
 
 
 def test_skip_does_not(prepared: Path) -> None:

@@ -24,7 +24,7 @@ def test_the_node_that_breaks_is_named(tmp_path: Path) -> None:
     stages = models["optimized_float"], models["calibrated"], models["quantized"]
     found = first_break(*stages, feed, 10.0)
     assert found is not None
-    assert (found.node, found.op_type) == ("sigmoid", "Sigmoid")
+    assert (found.node, found.op_type) == ("cat", "Concat")
     assert found.sqnr < 10
     assert found.before > found.sqnr
     assert first_break(*stages, feed, -100.0) is None
@@ -38,8 +38,8 @@ def test_several_samples_are_looked_at(tmp_path: Path) -> None:
     data = ArrayData({str(value.name): samples})
     found = usual_break(models["optimized_float"], models["calibrated"], models["quantized"], data)
     assert found is not None
-    assert (found.node, found.samples, found.of, found.others) == ("sigmoid", 8, 8, ())
-    assert str(found).startswith("It breaks at node sigmoid (Sigmoid) in 8 of 8 samples: ")
+    assert (found.node, found.samples, found.of, found.others) == ("cat", 8, 8, ())
+    assert str(found).startswith("It breaks at node cat (Concat) in 8 of 8 samples: the SQNR of the worst part of ")
 
 
 def test_the_node_where_most_samples_break_is_named_with_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
