@@ -206,7 +206,10 @@ def _stored() -> dict[str, _Named]:
 
 
 def _keep(read: Mapping[str, _Named]) -> None:
-    merged = {**_stored(), **read}
+    stored = _stored()
+    if read.keys() <= stored.keys():
+        return
+    merged = {**stored, **read}
     write_kept(_FILE, sealed(json.dumps(merged if len(merged) <= _MOST else dict(read))))
 
 
