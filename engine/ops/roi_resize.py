@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute, shape_of
+from engine.ir import attribute, is_declined, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, Unbounded
 from engine.ops.core.costs import CostKind
@@ -106,6 +106,9 @@ def mixed(low: ir.Value, high: ir.Value, fraction: NDArray[np.int64], emit: Emit
     return emit.op("Add", emit.op("Mul", low, 256.0 - weights), emit.op("Mul", high, weights))
 
 
+DEFAULT_COORDINATES = "arithmetic.default-coordinates"
+"""Id of the rule that says what a linear Resize that names no coordinates becomes."""
+
 ALIGN_MODES: Mapping[str, str] = MappingProxyType(
     {
         "half_pixel": "center",
@@ -123,6 +126,16 @@ def coordinate_mode(node: ir.Node) -> str:
         "half_pixel" if len(node.inputs) > 2 or "coordinate_transformation_mode" in node.attributes else "asymmetric"
     )
     return str(attribute(node, "coordinate_transformation_mode", default))
+
+
+def leaves_coordinates(node: ir.Node) -> bool:
+    """Whether a float Resize leaves the coordinate transformation to its default, half a pixel since opset 11."""
+    return "coordinate_transformation_mode" not in node.attributes and coordinate_mode(node) == "half_pixel"
+
+
+def _mode_of_integers(node: ir.Node) -> str:
+    left = leaves_coordinates(node) and not is_declined(node, DEFAULT_COORDINATES)
+    return "asymmetric" if left else coordinate_mode(node)
 
 
 def refused_linear(node: ir.Node, march: Chip) -> Reason | None:
@@ -145,7 +158,7 @@ def refused_coordinates(node: ir.Node) -> Reason | None:
 def linear_attributes(node: ir.Node, march: Chip) -> dict[str, Any]:
     """Attributes of the fixed-point resize that a linear float Resize becomes."""
     before, after = shape_of(given(node, 0))[2:], shape_of(node.outputs[0])[2:]
-    mode, bits = ALIGN_MODES[coordinate_mode(node)], march.resize_decimal_bits
+    mode, bits = ALIGN_MODES[_mode_of_integers(node)], march.resize_decimal_bits
     steps = [((size - 1) << bits) // max(out - 1, 1) for size, out in zip(before, after, strict=True)]
     return {
         "align_mode": mode,

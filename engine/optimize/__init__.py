@@ -42,7 +42,7 @@ from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmTo
 from engine.optimize.gru import UnrollGru
 from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
-from engine.optimize.opset9 import ConvertOpset9
+from engine.optimize.old_opsets import ConvertOldOpsets
 from engine.optimize.pooling import AveragePoolToConv, Pool1d, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
@@ -61,6 +61,7 @@ from engine.optimize.transposes import (
     TransposeToReshape,
 )
 from engine.optimize.wide import SplitWideConv
+from engine.terms import Compatibility
 
 _FOREIGN_METADATA = "pkg.onnxscript."
 
@@ -91,22 +92,23 @@ class Pipeline:
         return Pipeline(*(tuple(item for item in part if type(item).__name__ not in names) for part in parts))
 
 
-def optimize(original: ir.Model, march: str) -> ir.Model:
+def optimize(original: ir.Model, march: str, compatibility: Compatibility = Compatibility.ORIGINAL) -> ir.Model:
     """The float graph that placement, calibration and quantisation work on.
 
     Args:
         original: model from :func:`engine.frontend.preprocess.insert`; not changed.
         march: name of an architecture (``engine.chips.MARCHES``); kept in the model's metadata under ``hz.march``.
+        compatibility: whether a Resize of opset 9 or 10 is moved by half a pixel, as the original does.
 
     Returns:
-        An equivalent model (up to float rounding) without constant, redundant or composite nodes. Optimising it again
-        changes nothing.
+        An equivalent model (up to float rounding, but for such a Resize) without constant, redundant or composite
+        nodes. Optimising it again changes nothing.
 
     Raises:
         ConfigError: there is no such march.
         OptimizeError: a pass left a graph that does not hold together.
     """
-    return run_pipeline(pipeline(load_chip(march)), original, march)[0]
+    return run_pipeline(pipeline(load_chip(march), compatibility), original, march)[0]
 
 
 def run_pipeline(passes: Pipeline, original: ir.Model, march: str) -> tuple[ir.Model, frozenset[str]]:
@@ -127,10 +129,10 @@ def run_pipeline(passes: Pipeline, original: ir.Model, march: str) -> tuple[ir.M
     return model, frozenset(checked.changed)
 
 
-def pipeline(march: Chip) -> Pipeline:
+def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL) -> Pipeline:
     """The passes for ``march``."""
     return Pipeline(
-        opening=(ConvertOpset9(),),
+        opening=(ConvertOldOpsets(compatibility),),
         round=(
             LiftConstants(),
             FoldConstants(),

@@ -22,16 +22,19 @@ class CompleteAttributes(NodePass):
 
     A ``Pad`` gets the value that it pads with, whatever its mode (``style``), and pads of all axes. Reductions say
     whether they keep their axes, and they and ``Concat`` count axes from the front (174 of 174 and 395 of 395 in the
-    networks that are seen). Axes that are an input, as in newer opsets, stay as they are.
+    networks that are seen). Axes that are an input, as in newer opsets, stay as they are. A ``Clip`` of one limit gets
+    the other, the largest number or the smallest (4 of 4 asked).
     """
 
     op_types = frozenset(
-        {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "Pad", "Concat", *_REDUCTIONS}
+        {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "Pad", "Clip", "Concat", *_REDUCTIONS}
     )
 
     def rewrite(self, node: ir.Node) -> bool:
         if node.op_type == "Pad":
             return _complete_pad(node)
+        if node.op_type == "Clip":
+            return _complete_clip(node)
         before = dict(node.attributes)
         if node.op_type == "Concat" or node.op_type in _REDUCTIONS:
             _count_from_the_front(node)
@@ -57,6 +60,8 @@ class CompleteAttributes(NodePass):
         """One without ``strides``, ``kernel_shape``, ``mode`` or ``keepdims``, or with an axis from the back."""
         if node.op_type == "Pad":
             return _lacks_value(node) or _of_named_axes(node) is not None
+        if node.op_type == "Clip":
+            return _lacks_limit(node) is not None
         if node.op_type == "Concat" or node.op_type in _REDUCTIONS:
             from_back = min([*attribute(node, "axes", ()), attribute(node, "axis", 0)]) < 0
             lacks = node.op_type != "Concat" and "keepdims" not in node.attributes
@@ -172,6 +177,24 @@ def _complete_pad(node: ir.Node) -> bool:
     return True
 
 
+def _complete_clip(node: ir.Node) -> bool:
+    missing = _lacks_limit(node)
+    if missing is None:
+        return False
+    what, limit = (("min", np.finfo(np.float32).min), ("max", np.finfo(np.float32).max))[missing - 1]
+    value = add_initializer(graph_of(node), f"{node.name}_default_{what}", np.asarray(limit, np.float32))
+    node.resize_inputs(_OF_CLIP)
+    node.replace_input_with(missing, value)
+    return True
+
+
+def _lacks_limit(node: ir.Node) -> int | None:
+    """Which input of a ``Clip`` that has one limit is the other; ``None`` where it has none, or both."""
+    low, high, *_ = (*node.inputs[1:], None, None)
+    is_float = node.inputs[0] is not None and node.inputs[0].dtype == ir.DataType.FLOAT
+    return (1 if low is None else 2) if is_float and (low is None) != (high is None) else None
+
+
 def _of_named_axes(node: ir.Node) -> Padding | None:
     """What a ``Pad`` adds that names its axes, as since opset 18; ``None`` for any other and what is computed."""
     if len(node.inputs) <= _PAD_WITHOUT_VALUE + 1:
@@ -185,6 +208,7 @@ def _lacks_value(node: ir.Node) -> bool:
 
 
 _PAD_WITHOUT_VALUE = 2
+_OF_CLIP = 3
 
 
 def _default(node: ir.Node, attr: ir.Attr) -> None:

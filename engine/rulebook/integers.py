@@ -12,10 +12,12 @@ from typing import Any
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu
-from engine.ir import calibration_of
+from engine.ir import MARK_OLD_RESIZE, calibration_of
 from engine.ops.average_pool import reaches_over
 from engine.ops.core.element_functions import FUNCTIONS, HARD_SIGMOID
 from engine.ops.lut import UNDEFINED_ENTRIES, leaves_domain
+from engine.ops.resize_upsample import is_nearest
+from engine.ops.roi_resize import DEFAULT_COORDINATES, leaves_coordinates
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
 from engine.terms import Compatibility
 
@@ -61,6 +63,43 @@ ARITHMETIC: Table[ir.Node, str] = Table(
             "the BPU, or train and export with count_include_pad 1 and ceil_mode 0",
             measured=MeasuredApart(
                 "the integer outputs of three small networks (docs/evidence/field.md); reference/arithmetic.md 1", 3
+            ),
+        ),
+        Rule(
+            DEFAULT_COORDINATES,
+            "A linear Resize on the BPU that leaves its coordinates to the default, half_pixel, is computed from the "
+            "origin, as asymmetric says.",
+            Pattern("is on the BPU", on_bpu)
+            & Pattern(
+                "is a linear Resize that names no coordinates",
+                lambda node: node.op_type == "Resize" and not is_nearest(node) and leaves_coordinates(node),
+            ),
+            "computed from the origin",
+            instead="the result is that of half_pixel",
+            advice="Or name the coordinates in coordinate_transformation_mode",
+            measured=MeasuredApart(
+                "five Resizes without coordinates, by 1.5 and 2, of operator sets 10 and 11 on bayes-e and bernoulli2; "
+                "with the coordinates named half_pixel, asymmetric or align_corners each is as named "
+                "(tests/parity/recorded/old_opsets)",
+                4,
+            ),
+            over=("arithmetic.old-resize",),
+        ),
+        Rule(
+            "arithmetic.old-resize",
+            "A Resize or Upsample of operator set 9 or 10 takes its pixels half a pixel further than that says: the "
+            "converter to operator set 11 leaves out the coordinates.",
+            Pattern(
+                "is a Resize of operator set 9 or 10 that interpolates, or repeats some pixels more often than others",
+                lambda node: MARK_OLD_RESIZE in node.metadata_props,
+            ),
+            "half a pixel further",
+            instead="the Resize keeps its coordinates",
+            advice="Or export the network at operator set 11, which says where pixels lie",
+            measured=MeasuredApart(
+                "thresholds and outputs of 12 Resizes of operator sets 9 and 10, nearest and linear, by 1.5, 2, 2.1 "
+                "and 3 (tests/parity/recorded/old_opsets); repeated whole pixels are the same either way",
+                2,
             ),
         ),
         Rule(

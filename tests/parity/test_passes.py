@@ -20,6 +20,7 @@ NEEDED_BY = {
     "CollapseRsqrt": "decompose_normalization",
     "CollapseShuffle": "collapse_shuffle",
     "CollapseSoftmax": "collapse_softmax",
+    "ConvertOldOpsets": "resize_10_bayes-e",
     "CompleteAttributes": "gemm_of_map_to_conv",
     "DecomposeNorm": "decompose_norm_1",
     "DecomposeNormalization": "decompose_normalization",
@@ -54,7 +55,6 @@ NEEDED_BY = {
 WITHOUT_CASE = {
     "AbsorbReshapeIntoTranspose": "Swin alone, of more nodes, shows it; the original does not compile the small one",
     "ConstantOutputs": "the original lets such an output be an initializer; here every output is one of a node",
-    "ConvertOpset9": "the converter of the original counts otherwise: names of what it makes differ",
     "FoldAffineIntoPrevious": "in small networks AffineToDepthwise folds what it leaves",
     "FoldAffineIntoProduct": "in small networks FoldAffineIntoNext folds what it leaves",
     "FoldNormThroughConcat": "recorded networks of more nodes show it; the original fails at the small one",

@@ -8,9 +8,13 @@ from engine.optimize import optimize
 
 
 def _optimize(work: Work) -> None:
-    work.give(FOLDED, optimize(work[ORIGINAL], work.config.march.value))
+    work.give(FOLDED, optimize(work[ORIGINAL], work.config.march.value, work.config.model_parameters.compatibility))
 
 
 OPTIMIZE = Stage(
-    name="optimize", run=_optimize, reads=(ORIGINAL,), gives=(FOLDED,), parameters=("model_parameters.march",)
+    name="optimize",
+    run=_optimize,
+    reads=(ORIGINAL,),
+    gives=(FOLDED,),
+    parameters=("model_parameters.march", "model_parameters.compatibility"),
 )

@@ -16,7 +16,7 @@ from tests.engine.place.networks import network, one
     [
         ("GemmToConv", "rewrite.gemm-to-conv"),
         ("Pool1d", "rewrite.pool1d"),
-        ("ConvertOpset9", "rewrite.convert-opset9"),
+        ("ConvertOldOpsets", "rewrite.convert-old-opsets"),
     ],
 )
 def test_ids_are_spelled_as_others(name: str, found: str) -> None:

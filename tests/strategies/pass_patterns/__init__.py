@@ -22,7 +22,7 @@ from engine.optimize import (
 )
 from engine.optimize.gru import UnrollGru
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
-from engine.optimize.opset9 import ConvertOpset9
+from engine.optimize.old_opsets import ConvertOldOpsets
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
 from engine.optimize.wide import SplitWideConv
@@ -31,7 +31,7 @@ from tests.strategies.patterns import Pattern
 
 PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
     {
-        ConvertOpset9: Pattern(tidying.convertible, (9,)),
+        ConvertOldOpsets: Pattern(tidying.convertible, (9,)),
         constants.LiftConstants: Pattern(tidying.lifted),
         constants.FoldConstants: Pattern(tidying.foldable),
         constants.ConstantOutputs: Pattern(tidying.given_away),
