@@ -63,7 +63,7 @@ class Flip(ir.passes.InPlacePass):
 
 
 def test_what_takes_turns_with_the_rounds_for_ever_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "pipeline", lambda march: Pipeline((), (), (Flip(),), ()))
+    monkeypatch.setattr(package, "pipeline", lambda march, compatibility: Pipeline((), (), (Flip(),), ()))
     with pytest.raises(OptimizeError, match="Flip"):
         optimize(build([node("Relu", "x")], MAP, ["y"]), "bayes-e")
 
