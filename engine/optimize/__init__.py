@@ -54,9 +54,9 @@ from engine.optimize.sink import (
     SinkTranspose,
 )
 from engine.optimize.transposes import (
-    AbsorbReshapeIntoTranspose,
     CancelAroundReshape,
     ReshapeBeforeTransposes,
+    ReshapeToTranspose,
     ShareMovements,
     TransposeToReshape,
 )
@@ -175,10 +175,10 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             TransposeToReshape(),
             SinkReshape(),
             ShareMovements(),
+            ReshapeToTranspose(),
             CancelAroundReshape(),
             ReshapeBeforeTransposes(),
             JoinAlongReshapedAxis(),
-            AbsorbReshapeIntoTranspose(),
             MergeReshapes(),
             RemoveUnusedNodes(),
         ),

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph import sole_reader
-from engine.ir import attribute, static_shape
+from engine.ir import MARK_MADE, attribute, static_shape
 from engine.optimize.base import (
     NodePass,
     absorb_next,
@@ -57,28 +57,35 @@ def keeps_order(transpose: ir.Node) -> bool:
     return moved is not None and moved == sorted(moved)
 
 
-class AbsorbReshapeIntoTranspose(NodePass):
-    """A ``Reshape`` that only moves axes of length 1, read by a ``Transpose`` alone, becomes part of that.
+class ReshapeToTranspose(NodePass):
+    """A ``Reshape`` that only moves axes of length 1 becomes the ``Transpose`` ``<node>_transpose`` beside another one.
 
-    Measured on attention with one head per window (``swin``; 1 network, provisional).
+    In front of it (attention with one head per window in ``swin``) and behind it (mixers, 6 conversions; keys of one
+    head, 2), where it was no ``Transpose`` before (``crnn_lstm``). The two are one then.
     """
 
-    op_types = frozenset({"Transpose"})
+    op_types = frozenset({"Reshape"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        perm, reshape = attribute(node, "perm"), _sole_producer(node, "Reshape")
-        if reshape is None or perm is None or initializer_of(reshape.inputs[1]) is None:
+        before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
+        if before is None or after is None or not _beside_transpose(node):
             return False
-        before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
-        if before is None or after is None:
+        if initializer_of(node.inputs[1]) is None:
             return False
-        inner = _as_permutation(before, after)
-        if inner is None:
+        perm = _as_permutation(before, after)
+        if perm is None:
             return False
-        node.attributes["perm"] = ir.AttrInt64s("perm", [inner[axis] for axis in perm])
-        node.replace_input_with(0, reshape.inputs[0])
-        graph_of(node).remove(reshape, safe=True)
+        name, source, result = f"{node.name}_transpose", node.inputs[0], node.outputs[0]
+        made = make_node("Transpose", [source], name=name, output=f"{name}d", like=result, attributes={"perm": perm})
+        substitute(node, [made])
         return True
+
+
+def _beside_transpose(node: ir.Node) -> bool:
+    if is_standard(sole_reader(node.outputs[0], once=True), "Transpose"):
+        return True
+    was_transpose = node.metadata_props.get(MARK_MADE) == TransposeToReshape.__name__
+    return not was_transpose and _sole_producer(node, "Transpose") is not None
 
 
 def _as_permutation(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:

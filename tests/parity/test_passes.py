@@ -43,6 +43,7 @@ NEEDED_BY = {
     "ReduceMeanToGlobalPool": "mean_m2m1_bayes-e",
     "RemoveNoOps": "mat_mul_to_conv",
     "RemoveUnusedNodes": "collapse_softmax",
+    "ReshapeToTranspose": "key_bayes-e",
     "ReshapeWithoutZeros": "reshape_without_zeros",
     "ReshapingToReshape": "gemm_of_map_to_conv",
     "ShareMovements": "share_movements",
@@ -53,7 +54,6 @@ NEEDED_BY = {
 }
 """A recorded network that needs the pass."""
 WITHOUT_CASE = {
-    "AbsorbReshapeIntoTranspose": "Swin alone, of more nodes, shows it; the original does not compile the small one",
     "ConstantOutputs": "the original lets such an output be an initializer; here every output is one of a node",
     "FoldAffineIntoPrevious": "in small networks AffineToDepthwise folds what it leaves",
     "FoldAffineIntoProduct": "in small networks FoldAffineIntoNext folds what it leaves",

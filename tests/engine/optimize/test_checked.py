@@ -18,9 +18,9 @@ from tests.engine.optimize.equivalence import build
 from tests.engine.optimize.networks import MAP, node
 
 STEPS = {
-    "AbsorbReshapeIntoTranspose",
     "CancelAroundReshape",
     "ReshapeBeforeTransposes",
+    "ReshapeToTranspose",
     "CollapseShuffle",
     "FoldPadIntoConv",
     "MergeReshapes",

@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from engine.optimize.transposes import (
-    AbsorbReshapeIntoTranspose,
     CancelAroundReshape,
     ReshapeBeforeTransposes,
+    ReshapeToTranspose,
     ShareMovements,
     TransposeToReshape,
     axes_without_ones,
@@ -170,18 +170,27 @@ def test_only_beside_a_reshape_it_becomes_one(nodes: list[onnx.NodeProto], expec
 
 @pytest.mark.parametrize(
     ("target", "perm", "expected"),
-    [([6, 1, 1, 5], [0, 3, 1, 2], [1, 3, 0, 2]), ([1, 5, 1, 6], [0, 3, 1, 2], None), ([6, 5], [1, 0], None)],
+    [([6, 1, 1, 5], [0, 3, 1, 2], [1, 0, 2, 3]), ([1, 5, 1, 6], [0, 3, 1, 2], None), ([6, 5], [1, 0], None)],
 )
-def test_a_reshape_that_moves_single_axes_is_absorbed(
+def test_a_reshape_that_moves_single_axes_is_a_transpose_in_front_of_one(
     target: list[int], perm: list[int], expected: list[int] | None
 ) -> None:
     nodes = [node("Reshape", "x s", "r"), node("Transpose", "r", perm=perm)]
-    modified, after = applied(
-        AbsorbReshapeIntoTranspose(), build(nodes, {"x": (1, 6, 1, 5)}, ["y"], {"s": np.asarray(target)})
-    )
+    modified, after = applied(ReshapeToTranspose(), build(nodes, {"x": (1, 6, 1, 5)}, ["y"], {"s": np.asarray(target)}))
     assert modified == (expected is not None)
     if expected is not None:
-        assert (operators(after), list(after.graph[0].attributes["perm"].value)) == (["Transpose"], expected)
+        assert operators(after) == ["Transpose", "Transpose"]
+        assert list(after.graph[0].attributes["perm"].value) == expected
+
+
+@pytest.mark.parametrize("beside", ["Transpose", "Relu"])
+def test_a_reshape_that_moves_single_axes_is_a_transpose_behind_one_alone(beside: str) -> None:
+    first = node("Transpose", "x", "t", perm=[0, 2, 3, 1]) if beside == "Transpose" else node("Relu", "x", "t")
+    nodes = [first, node("Reshape", "t s", "y", name="r")]
+    shape, target = {"x": (1, 6, 1, 5)}, [1, 5, 1, 6] if beside == "Transpose" else [6, 1, 1, 5]
+    modified, after = applied(ReshapeToTranspose(), build(nodes, shape, ["y"], {"s": np.asarray(target)}))
+    assert modified == (beside == "Transpose")
+    assert [item.name for item in after.graph][1] == ("r_transpose" if modified else "r")
 
 
 @pytest.mark.parametrize(("last", "cancels"), [([0, 3, 1, 2], True), ([0, 2, 1, 3], False)])

@@ -80,7 +80,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         sink.SinkReshapeBehindSoftmax: Pattern(movements.classes),
         transposes.ReshapeBeforeTransposes: Pattern(movements.transposed_around_a_dropped_axis),
         transposes.TransposeToReshape: Pattern(movements.moved_single_axes),
-        transposes.AbsorbReshapeIntoTranspose: Pattern(movements.reshaped_single_axes),
+        transposes.ReshapeToTranspose: Pattern(movements.reshaped_single_axes),
         transposes.CancelAroundReshape: Pattern(movements.rows_there_and_back),
         transposes.ShareMovements: Pattern(movements.moved_twice_alike),
         SplitWideConv: Pattern(layers.wide_convolution),
