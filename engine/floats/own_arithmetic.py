@@ -106,7 +106,7 @@ def _rsqrt(node: ir.Node) -> Compute:
 
 
 _TANH_LIMIT = np.float32(9)
-_TANH_ABOVE = np.float32(
+_TANH_ABOVE = np.asarray(
     (
         -2.76076847742355e-16,
         2.00018790482477e-13,
@@ -115,10 +115,13 @@ _TANH_ABOVE = np.float32(
         1.48572235717979e-05,
         6.37261928875436e-04,
         4.89352455891786e-03,
-    )
+    ),
+    np.float32,
 )
 """Of the odd polynomial above the line, the highest power first (onnxruntime/core/mlas/lib/tanh.cpp)."""
-_TANH_BELOW = np.float32((1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03))
+_TANH_BELOW = np.asarray(
+    (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03), np.float32
+)
 _TANH_BLOCK = 1 << 14
 
 
