@@ -16,4 +16,4 @@ def test_the_model_is_optimised_for_the_march(march: str) -> None:
     found = ran(OPTIMIZE, configured(model__march=march), original_float=residual())["folded"]
     assert to_bytes(found) == to_bytes(optimize(residual(), march))
     assert found.metadata_props[MARK_MARCH] == march
-    assert OPTIMIZE.parameters == ("model_parameters.march",)
+    assert OPTIMIZE.parameters == ("model_parameters.march", "model_parameters.compatibility")
