@@ -54,6 +54,8 @@ def has_own_arithmetic(node: ir.Node) -> bool:
             return _middle_of(node) is not None
         case "Softmax":
             return _length_of_rows(node) is not None
+        case "Tanh":  # that of a composite has no shape
+            return node.outputs[0].dtype == ir.DataType.FLOAT and static_shape(node.outputs[0]) is not None
     return True
 
 

@@ -143,3 +143,10 @@ def test_a_tanh_is_the_runtimes_and_1_at_most() -> None:
     plain, fast = (FloatSession(model, kernels=kernels).run({"x": x})["y"] for kernels in (Kernels.PLAIN, Kernels.FAST))
     assert np.abs(plain).max() == 1
     np.testing.assert_allclose(plain, np.clip(fast, -1, 1), rtol=2e-7, atol=0)
+
+
+def test_a_tanh_within_a_composite_is_the_runtimes() -> None:
+    model = composite("HzMish", {})
+    x = images(model)
+    plain, fast = (FloatSession(model, kernels=kernels).run({"x": x})["m"] for kernels in (Kernels.PLAIN, Kernels.FAST))
+    np.testing.assert_allclose(plain, fast, rtol=1e-6, atol=1e-7)
