@@ -123,7 +123,8 @@ class CollapseSoftmax(NodePass):
 
     As PyTorch writes a softmax of a map over another axis before operator set 13: asked of axes 0, 1 and 2, on three
     marches. Between other permutations (of 2 asked; operators.csv: Softmax T-softmax(3)-T; the boxes of
-    ``yolov8_decode`` and ``yolo11``) and in three or five dimensions (1 asked of each) it stays.
+    ``yolov8_decode`` and ``yolo11``) and in three or five dimensions (1 asked of each) it stays. A ``Transpose`` in
+    front of the first is one with it before (boxes of a drawn head on two marches).
     """
 
     op_types = frozenset({"Transpose"})
@@ -146,6 +147,8 @@ class CollapseSoftmax(NodePass):
         softmax = _only_read_by(node.inputs[0], node, "Softmax")
         first = None if softmax is None else _only_read_by(softmax.inputs[0], softmax, "Transpose")
         if softmax is None or first is None or attribute(softmax, "axis", 1) not in (-1, 3):
+            return None
+        if _only_read_by(first.inputs[0], first, "Transpose") is not None:
             return None
         perms = {tuple(attribute(transpose, "perm", ())) for transpose in (first, node)}
         axis = _SWAPPED_WITH_LAST.get(perms.pop())
