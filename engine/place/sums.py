@@ -9,7 +9,7 @@ from engine.chips import Chip
 from engine.facts.chains import chains
 from engine.ir import MARK_ON, QMAX, mark, shape_of
 from engine.ops.add import runs_as_convolution
-from engine.ops.core.float_nodes import given
+from engine.ops.core.float_nodes import given, is_constant
 from engine.optimize.affine import Affine, depthwise_convolution
 from engine.place.calibration import calibrate_weight
 from engine.place.options import INT8
@@ -35,13 +35,14 @@ def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None
 
 
 def _read_through_convolution(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
-    value, name = given(node, 0), names.of(NameSite(NamedPart.UNIT_CONVOLUTION, node=str(node.name)))
+    index = 1 if is_constant(given(node, 0)) else 0  # 1 of 1 asked
+    value, name = given(node, index), names.of(NameSite(NamedPart.UNIT_CONVOLUTION, node=str(node.name)))
     channels = shape_of(value)[1]
     same = Affine(np.ones(channels), np.zeros(channels))
     convolution = depthwise_convolution(graph, value, same, str(node.name), name, name)
     mark(convolution, MARK_ON, Device.BPU)
     graph.insert_before(node, convolution)
-    node.replace_input_with(0, convolution.outputs[0])
+    node.replace_input_with(index, convolution.outputs[0])
     calibrate_weight(convolution, 1, 0, names)
     calibration = given(convolution, 1).producer()
     if calibration is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from engine.calibrate import apply_thresholds
 from engine.chips import load_chip
 from engine.floats.compare import compare
 from engine.ir import calibration_of, constant_of
+from engine.optimize import optimize
 from engine.place import place
 from engine.place.sums import sums_as_convolutions
 from engine.quantize import quantize
@@ -51,6 +52,19 @@ def test_a_sum_reads_its_first_map_through_a_convolution_of_weight_one() -> None
     before = [each.name for each in model.graph]
     sums_as_convolutions(model, load_chip("bernoulli2"))
     assert [each.name for each in model.graph] == before
+
+
+def test_a_sum_whose_first_operand_is_constant_reads_the_other_one_so() -> None:
+    held = numpy_helper.from_array(X, "held")
+    constant = helper.make_node("Constant", [], ["held"], name="Held", value=held)
+    relu = helper.make_node("Relu", ["c0"], ["r0"], name="Relu_0")
+    nodes = [constant, relu, helper.make_node("Add", ["held", "r0"], ["s"], name="Sum"), one("Relu", "s")]
+    model = calibrated(optimize(network(nodes, before=1), "bernoulli2"), "bernoulli2")
+    sums_as_convolutions(model, load_chip("bernoulli2"))
+    node = next(node for node in model.graph if node.name == CONVOLUTION)
+    (reader,) = node.outputs[0].consumers()
+    assert [value.name for value in reader.inputs if value] == ["held_calibrated", CONVOLUTION]
+    assert next(value.name for value in node.inputs if value) == "r0_calibrated"
 
 
 @pytest.mark.parametrize(
