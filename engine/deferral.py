@@ -14,13 +14,15 @@ DEFERRED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "sympy": frozenset(),
         "onnx_ir._symbolic_shapes": frozenset(),
+        "numpy.f2py": frozenset(),
         "rich.markdown": frozenset({"Markdown"}),
         "rich.traceback": frozenset({"Traceback"}),
     }
 )
 """Modules that wait, and the classes of each that may be imported from it without running it.
 
-Arithmetic on symbolic dimensions takes 0.25 s and 33 MB of an import of onnx_ir. Typer imports the two classes for
+Arithmetic on symbolic dimensions takes 0.25 s and 33 MB of an import of onnx_ir, the translator of Fortran that
+scipy.special looks at 0.2 s. Typer imports the two classes for
 every help text, which takes 0.06 s; it needs them for help in Markdown and for tracebacks, and our commands have none.
 """
 

@@ -1,8 +1,9 @@
 """Ask the original for the latency of drawn networks; a line of JSON per conversion.
 
-Run as ``python -m research.asking --march bayes-e [--family NAME ...] [--draws N] [--toolchain hb_mapper] -o FILE``.
-What ``FILE`` has already is not asked again, so that a run that was ended goes on where it was. The families take
-turns: the first draw of each, then the second.
+Run as ``python -m research.asking --march bayes-e [--family NAME ...] [--draws N] [--seed N] -o FILE``, with the
+original in ``PTQLAB_HB_MAPPER`` or ``--toolchain``. What ``FILE`` has already is not asked again, so that a run that
+was ended goes on where it was. The families take turns: the first draw of each, then the second. Seed
+:data:`~research.draws.APART` is that of the networks that no fit sees (``research/data/apart.jsonl``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
 from engine.terms import OptimizeLevel
 from engine.toolchain.tool import VARIABLE, Toolchain, find_toolchain
-from research.draws import FAMILIES, NETWORKS, Drawn, latency_draw
+from research.draws import FAMILIES, SEED, WHOLE, Drawn, Key, latency_draw
 
 TIME_LIMIT = 150.0
 """Seconds of a conversion: what takes longer is noted as not answered."""
@@ -85,11 +86,12 @@ class AskedDraw(BaseModel):
     cpu: tuple[str, ...] = ()
     subgraphs: tuple[AskedSubgraph, ...] = ()
     failure: str = ""
+    seed: int = SEED
 
     @property
-    def key(self) -> tuple[str, int, str]:
+    def key(self) -> Key:
         """What names the draw."""
-        return self.family, self.index, self.march
+        return self.family, self.index, self.march, self.seed
 
     @property
     def latency_us(self) -> float:
@@ -171,6 +173,7 @@ def ask(item: Drawn, tool: Toolchain) -> AskedDraw:
         "level": item.level,
         "cores": item.cores,
         "wide": wide,
+        "seed": item.seed,
     }
     with tempfile.TemporaryDirectory(prefix="latency-") as folder:
         config = write_asked(item, Path(folder))
@@ -219,18 +222,19 @@ def _numbers(text: str) -> list[float]:
     return [float(each) for each in _NUMBER.findall(text)]
 
 
-def turns(families: Sequence[str], first: int, draws: int, march: str) -> Iterator[tuple[str, int, str]]:
+def turns(families: Sequence[str], first: int, draws: int, march: str, seed: int = SEED) -> Iterator[Key]:
     """The keys of draws: the first of each family, then the second."""
-    return ((family, index, march) for index in range(first, first + draws) for family in families)
+    return ((family, index, march, seed) for index in range(first, first + draws) for family in families)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask; see the module's text."""
     parser = argparse.ArgumentParser(prog="python -m research.asking", description=__doc__.splitlines()[0])
     parser.add_argument("--march", required=True)
-    parser.add_argument("--family", action="append", choices=[*FAMILIES, NETWORKS], help="all by default")
+    parser.add_argument("--family", action="append", choices=[*FAMILIES, *WHOLE], help="all by default")
     parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--draws", type=int, default=10, help="of each family")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the draws")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--toolchain", help=f"the original; {VARIABLE} by default")
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -243,13 +247,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = read_asked(options.output)
         write_atomically(options.output, "".join(f"{_line(each)}\n" for each in known).encode())
         done = {each.key for each in known}
-        for family, index, march in turns(
-            options.family or list(FAMILIES), options.first, options.draws, options.march
-        ):
+        families = options.family or list(FAMILIES)
+        for key in turns(families, options.first, options.draws, options.march, options.seed):
             if time.monotonic() > until:
                 break
-            if (family, index, march) not in done:
-                answer = ask(latency_draw(family, index, march), tool)
+            if key not in done:
+                answer = ask(latency_draw(*key), tool)
                 with options.output.open("a", encoding="utf-8") as stream:
                     stream.write(f"{_line(answer)}\n")
     except PtqlabError as error:

@@ -22,12 +22,16 @@ from engine.conformance.hunt.grammar.networks import draw_network
 from engine.terms import OptimizeLevel
 
 SEED = 41
-"""Of all draws."""
+"""Of the draws that the model is fitted to."""
+APART = 4129
+"""Of whole networks that no fit sees."""
 MOST_ELEMENTS = 1 << 20
 """Of the largest map of a draw."""
 MOST_MACS = 1 << 29
 """Multiply-accumulates of a draw: the original computes it for its calibration."""
 
+Key = tuple[str, int, str, int]
+"""Family, number within it, march and seed of a draw."""
 Layer = Callable[[Drawing, str], str]
 """Takes a map, shape (1, channels, rows, columns), or tokens, shape (1, tokens, width), and gives one."""
 
@@ -44,6 +48,7 @@ class Drawn:
         level: ``optimize_level``.
         cores: ``core_num``.
         requests: ``node_info``: what is asked of nodes, by name.
+        seed: of the draw.
     """
 
     family: str
@@ -53,14 +58,15 @@ class Drawn:
     level: OptimizeLevel
     cores: int
     requests: Mapping[str, Mapping[str, str]]
+    seed: int = SEED
 
     @property
-    def key(self) -> tuple[str, int, str]:
+    def key(self) -> Key:
         """What names it."""
-        return self.family, self.index, self.march
+        return self.family, self.index, self.march, self.seed
 
 
-def latency_draw(family: str, index: int, march: str) -> Drawn:
+def latency_draw(family: str, index: int, march: str, seed: int = SEED) -> Drawn:
     """The draw number ``index`` of ``family`` on ``march``.
 
     Raises:
@@ -68,22 +74,23 @@ def latency_draw(family: str, index: int, march: str) -> Drawn:
     """
     attempt = 0
     while True:
-        found = _attempt(family, index, march, attempt)
+        found = _attempt((family, index, march, seed), attempt)
         if found is not None:
             return found
         attempt += 1
 
 
-def _attempt(family: str, index: int, march: str, attempt: int) -> Drawn | None:
+def _attempt(key: Key, attempt: int) -> Drawn | None:
     """A draw, or None where it is larger than a draw may be."""
-    rng = random.Random(f"{SEED}-{family}-{index}-{march}-{attempt}")
-    if family == NETWORKS:
-        net = draw_network(SEED, index)
+    family, index, march, seed = key
+    rng = random.Random(f"{seed}-{family}-{index}-{march}-{attempt}")
+    if family in WHOLE:
+        net = draw_network(seed, index)
     else:
         net = Drawing(
             f"latency_{family}_{index}",
             FAMILIES[family].shape(rng),
-            (SEED, index, attempt, *family.encode(), *march.encode()),
+            (seed, index, attempt, *family.encode(), *march.encode()),
         )
         net.opset, net.unfolded, net.uneven = 11, False, 0.0
         net.activation = rng.choice(("relu", "relu", "relu", "silu", "hard_swish", "leaky_relu", "gelu"))
@@ -92,7 +99,7 @@ def _attempt(family: str, index: int, march: str, attempt: int) -> Drawn | None:
     if not _is_small(model):
         return None
     return Drawn(
-        family, index, model, march, _level(rng, family), _cores(rng, march), _requests(rng, family, model, march)
+        family, index, model, march, _level(rng, family), _cores(rng, key), _requests(rng, family, model, march), seed
     )
 
 
@@ -116,26 +123,28 @@ def _values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 def _level(rng: random.Random, family: str) -> OptimizeLevel:
     """Mostly O2, which is what people ship with; O0 is what the checker compiles with."""
-    if family == NETWORKS:
-        return OptimizeLevel.O2
+    if family in WHOLE:
+        return WHOLE[family]
     levels = (OptimizeLevel.O2, OptimizeLevel.O0, OptimizeLevel.O1, OptimizeLevel.O3)
     return rng.choices(levels, (76, 14, 5, 5))[0]
 
 
-def _cores(rng: random.Random, march: str) -> int:
-    return 2 if march == "bernoulli2" and rng.random() < 0.1 else 1
+def _cores(rng: random.Random, key: Key) -> int:
+    family, _, march, seed = key
+    two = march == "bernoulli2" and rng.random() < 0.1
+    return 2 if two and not (family in WHOLE and seed == APART) else 1
 
 
 def _requests(rng: random.Random, family: str, model: onnx.ModelProto, march: str) -> dict[str, dict[str, str]]:
     """int16 for all nodes of some draws, and Softmax on the BPU: it would run on the CPU by itself."""
     if not load_chip(march).int16:
         return {}
-    wide = family in _WIDE or (family != NETWORKS and rng.random() < 0.08)
+    wide = family in _WIDE or (family not in WHOLE and rng.random() < 0.08)
     found = {}
     for node in model.graph.node:
         if wide and node.op_type in _MAY_BE_WIDE:
             found[node.name] = {"ON": "BPU", "InputType": "int16", "OutputType": "int16"}
-        elif node.op_type == "Softmax" and family != NETWORKS:
+        elif node.op_type == "Softmax" and family not in WHOLE:
             found[node.name] = {"ON": "BPU"}
     return found
 
@@ -203,6 +212,25 @@ def _narrow_map(rng: random.Random) -> tuple[int, ...]:
     """What attention over a map reads."""
     channels, side = rng.choice((16, 32, 64, 96, 128, 192, 256)), rng.choice((4, 7, 8, 10, 14, 16, 20, 24, 28, 32, 40))
     return 1, channels, side, side
+
+
+def _few_pixels(rng: random.Random) -> tuple[int, ...]:
+    """A map whose pixels are as many as a layer may have channels."""
+    side = rng.choice((4, 5, 6, 7, 8, 10, 12, 14, 16))
+    return 1, rng.choice((8, 16, 24, 32, 48, 64, 96, 128)), side, side if rng.random() < 0.7 else rng.choice((4, 8, 16))
+
+
+def _matrices(rng: random.Random) -> tuple[int, ...]:
+    """Queries of attention."""
+    rows, depth = rng.choice((4, 8, 16, 17, 24, 32, 49, 64, 100, 144, 196, 256)), rng.choice((4, 8, 16, 17, 32, 64))
+    return 1, rng.choice((1, 1, 2, 3, 4, 8)), rows, depth
+
+
+def _small_map_or_tokens(rng: random.Random) -> tuple[int, ...]:
+    if rng.random() < 0.4:
+        return 1, rng.choice((4, 16, 49, 64, 100)), rng.choice((16, 24, 64, 256))
+    channels = rng.choice((1, 2, 3, 4, 8, 16, 21, 32, 48, 64))
+    return 1, channels, rng.choice((1, 2, 4, 8, 16, 24)), rng.choice((1, 4, 7, 8, 16, 32, 64, 200))
 
 
 # -- single layers ----------------------------------------------------------------------------------------------------
@@ -379,6 +407,22 @@ def _heads(net: Drawing, x: str) -> str:
     return net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, width)
 
 
+def _cut_heads(net: Drawing, x: str) -> str:
+    """Tokens cut into heads, a dense layer over each, and back: nothing cancels."""
+    _, tokens, width = net.dims(x)
+    heads = net.pick(*(count for count in (2, 3, 4, 6, 8, 12) if width % count == 0))
+    y = net.reshape(x, 1, tokens, heads, width // heads)
+    y = net.op("Relu", net.dense(net.transpose(y, 0, 2, 1, 3), net.pick(8, 16, width // heads)))
+    return net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, -1)
+
+
+def _planes(net: Drawing, x: str) -> str:
+    """The planes of a map as rows, a dense layer over the pixels of each, and back: attention over channels."""
+    _, channels, height, width = net.dims(x)
+    y = net.op("Relu", net.dense(net.reshape(x, 1, 1, channels, height * width), height * width))
+    return net.reshape(y, 1, channels, height, width)
+
+
 def _windows(net: Drawing, x: str) -> str:
     """A map in channels last cut into windows and back."""
     _, channels, height, width = net.dims(x)
@@ -409,6 +453,26 @@ def _product(net: Drawing, x: str) -> str:
         k = net.dense(k, net.dims(q)[2])
     scores = net.op("MatMul", q, net.transpose(k, 0, 2, 1))
     return net.op("MatMul", scores, net.dense(x, net.pick(16, 32, 64))) if net.chance(0.7) else scores
+
+
+def _matmul(net: Drawing, x: str) -> str:
+    """Two inputs, as many products of matrices as there are heads, and nothing else."""
+    _, heads, _, depth = net.dims(x)
+    other = net.input("y", 1, heads, depth, net.pick(4, 8, 16, 17, 24, 32, 49, 64, 100, 144, 196, 256))
+    return net.op("MatMul", x, other)
+
+
+def _scaled(net: Drawing, x: str) -> str:
+    """Maps or tokens with constants: a number, one per channel, or one per element; slopes."""
+    net.activation = "relu"
+    shape = net.dims(x)
+    for _ in range(2):
+        constant = net.pick((1,), shape[-1:], shape[1:], (shape[1], *(1,) * (len(shape) - 2)))
+        kind = net.pick("Add", "Mul", "Sub", "PRelu") if len(shape) == 4 else net.pick("Add", "Mul", "Sub")
+        if kind == "PRelu":
+            constant = (shape[1], 1, 1)
+        x = net.op(kind, x, net.positive(*constant))
+    return x
 
 
 def _softmax(net: Drawing, x: str) -> str:
@@ -469,6 +533,8 @@ class DrawFamily:
 
 NETWORKS = "network"
 """The family of whole networks of the hunt's grammar."""
+WHOLE: Mapping[str, OptimizeLevel] = MappingProxyType({NETWORKS: OptimizeLevel.O2, "network_o0": OptimizeLevel.O0})
+"""Such families, and how they are compiled."""
 
 FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
     {
@@ -493,9 +559,13 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
         "flattened": DrawFamily(_narrow_map, _between(_flattened)),
         "shuffled": DrawFamily(_even_map, _between(_shuffled)),
         "heads": DrawFamily(_tokens, _between_dense(_heads)),
+        "cut_heads": DrawFamily(_tokens, _between_dense(_cut_heads)),
+        "planes": DrawFamily(_few_pixels, _between(_planes)),
         "windows": DrawFamily(_even_map, _between(_windows)),
         "swapped": DrawFamily(_tokens, _between_dense(_swapped)),
         "product": DrawFamily(_tokens, _between_dense(_product)),
+        "matmul": DrawFamily(_matrices, _matmul),
+        "scaled": DrawFamily(_small_map_or_tokens, _scaled),
         "softmax": DrawFamily(_tokens, _between_dense(_softmax)),
         "norm": DrawFamily(_tokens, _between_dense(_norm)),
         "channel_norm": DrawFamily(_narrow_map, _between(_channel_norm)),

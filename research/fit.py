@@ -18,7 +18,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -27,6 +27,16 @@ from engine.chips.latency import Latency, data_file, load_latency
 from engine.compile.schedule import Schedule
 from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
+from research.answers import (
+    FOLDER,
+    Answered,
+    apart_report,
+    as_parts,
+    asked_report,
+    errors_of_answers,
+    read_answers,
+    read_apart,
+)
 from research.built import built_rows
 from research.cases import cases_of, networks_of
 from research.corpus import MeasuredRow, read_rows
@@ -44,6 +54,7 @@ from research.validation import (
     held_out,
     left_out,
     networks_report,
+    refit_overheads,
     validation_report,
     worst_networks,
 )
@@ -59,7 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m research.fit", description=__doc__.splitlines()[0])
     parser.add_argument("corpus", nargs="?", type=Path, help="latency.jsonl")
     parser.add_argument("--networks", type=Path, help="folder of conversions of whole networks")
+    parser.add_argument("--answers", type=Path, default=FOLDER, help="folder of what the original was asked")
     parser.add_argument("--write", action="store_true", help="put the fitted constants into the march's data file")
+    parser.add_argument(
+        "--overheads", action="store_true", help="fit the second step alone, beside the constants of the data files"
+    )
     parser.add_argument("--validate", action="store_true", help="also cross-validate (takes minutes)")
     parser.add_argument("--document", type=Path, help="Markdown file to put the tables into")
     options = parser.parse_args(arguments)
@@ -71,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         networks += read_small(folder.with_name("minimal"))
         sys.stderr.writelines(f"left out: {line}\n" for line in refused)
         built = built_rows(rows, corpus.with_name("build_model.py"))
-        reports = _fit_all(rows, networks, built, options.write, options.validate)
+        reports = _fit_all(rows, networks, built, options)
         if options.document:
             document(options.document, reports)
     except PtqlabError as error:
@@ -84,17 +99,27 @@ def _fit_all(
     rows: Sequence[MeasuredRow],
     networks: Sequence[Deployed],
     built: Sequence[tuple[MeasuredRow, tuple[Schedule, ...]]],
-    write: bool,
-    validate: bool,
+    options: argparse.Namespace,
 ) -> list[str]:
     """Fit every march, print its tables, write its data if wanted; the tables."""
     reports, everywhere = [], _Estimates([], [], [], [])
+    fits: list[Latency] = []
+    apart_draws = read_apart()
     for generation in _GENERATIONS:
         old = [load_latency(march) for march in generation]
-        evidences = [_evidence(march, data, rows, networks, built) for march, data in zip(generation, old, strict=True)]
-        fitted = fit(evidences, old)
+        answers = [read_answers(march, options.answers) for march in generation]
+        evidences = [
+            replace(
+                _evidence(march, data, rows, networks, built),
+                asked=as_parts(answered),
+                asked_unfused=as_parts(answered, fused=False),
+            )
+            for march, data, (answered, _) in zip(generation, old, answers, strict=True)
+        ]
+        fitted = refit_overheads(evidences, old) if options.overheads else fit(evidences, old)
+        fits += fitted
         unseen, strangers = left_out(evidences, fitted), left_out(evidences, fitted, family)
-        for march, data, evidence, latency in zip(generation, old, evidences, fitted, strict=True):
+        for march, data, evidence, latency, asked in zip(generation, old, evidences, fitted, answers, strict=True):
             cases = cases_of(evidence.networks, latency)
             apart = [network for network in networks if network.march == march]
             estimates = _Estimates(
@@ -107,18 +132,34 @@ def _fit_all(
             text = f"{march}: {report(cases, sum(row.march == march for row in rows), latency)}\n"
             text += built_text(evidence.built, latency) + estimates.text()
             text += "\n".join(["worst ten of the families left out:", *worst_networks(estimates.strangers), ""])
-            if validate:
+            text += asked_report(*asked, latency)
+            if options.validate:
                 text += validation_report(evidence, data)
             sys.stdout.write(f"\n== {text}")
             sys.stdout.flush()
             reports.append(text)
-            if write:
-                stated = accuracy_of(estimates.strangers) if estimates.strangers else latency.accuracy
-                content = _to_yaml(latency.model_copy(update={"accuracy": stated}))
+            if options.write:
+                content = _to_yaml(
+                    _with_accuracy(latency, estimates.strangers, [a for a in apart_draws if a.asked.march == march])
+                )
                 write_atomically(data_file(march), content.encode())
-    reports.append(f"all marches\n{everywhere.text()}")
+    everything = dict(zip(_marches(), fits, strict=True))
+    reports.append(f"all marches\n{everywhere.text()}{apart_report(apart_draws, everything.__getitem__)}")
     sys.stdout.write(f"\n== {reports[-1]}")
     return reports
+
+
+def _with_accuracy(latency: Latency, strangers: Estimates, unseen: Sequence[Answered]) -> Latency:
+    """``latency`` with what its estimates stay within."""
+    fused = [answer for answer in unseen if answer.is_fused]
+    apart = [answer for answer in unseen if not answer.is_fused]
+    stated = accuracy_of(strangers, errors_of_answers(fused, latency))
+    unfused = accuracy_of([], errors_of_answers(apart, latency))
+    return latency.model_copy(update={"accuracy": stated, "unfused": unfused})
+
+
+def _marches() -> list[str]:
+    return [march for generation in _GENERATIONS for march in generation]
 
 
 def _evidence(
@@ -133,7 +174,7 @@ def _evidence(
         networks_of([row for row in rows if row.march == march], latency),
         [network for network in networks if network.march == march and not network.held_out],
         [MeasuredPart.of_row(row.latency_us, *schedules) for row, schedules in built if row.march == march],
-        _PACE.get(march, 1.0),
+        pace=_PACE.get(march, 1.0),
     )
 
 

@@ -179,6 +179,12 @@ def latency_us(schedules: Iterable[Schedule], latency: Latency) -> float:
     return sum(subgraph_us(schedule, layer_costs(schedule, latency), latency.fitted) for schedule in schedules)
 
 
+def traffic_bytes(schedules: Iterable[Schedule], latency: Latency) -> int:
+    """The estimate of the DDR traffic of all subgraphs of a network."""
+    costs = (cost for schedule in schedules for cost in layer_costs(schedule, latency))
+    return sum(cost.traffic.loaded + cost.traffic.stored for cost in costs)
+
+
 def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[Shown]) -> list[dict[str, float]]:
     """The non-negative constants of each march; by least squares that are weighted anew in every round.
 

@@ -201,7 +201,7 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
     window = layer.kernel[0] * layer.kernel[1]
     match layer.kind:
         case CostKind.MATMUL if len(layer.inputs) > 1:
-            return layer.macs / fitted.mac_rate + 1000 * fitted.matrix_us * math.prod(layer.output_shape[:-2])
+            return _product_ns(layer, latency)
         case CostKind.CONV | CostKind.GROUPED | CostKind.TRANSPOSED | CostKind.MATMUL:
             macs = _aligned_macs(layer, latency.alignment) * _type_factor(layer, fitted)
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
@@ -226,6 +226,16 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return elements / fitted.resize_rate
         case _:
             return elements / fitted.elementwise_rate
+
+
+def _product_ns(layer: Layer, latency: Latency) -> float:
+    """A product of two maps: its second operand is turned by a filter of ones, then it runs matrix by matrix."""
+    fitted, block = latency.fitted, latency.alignment.out_channels
+    *matrices, rows, columns = layer.output_shape
+    depth = layer.input_shapes[0][-1]
+    moved = round_up(depth, block) * fitted.left_ns + round_up(columns, block) * fitted.product_ns
+    each = 1000 * fitted.matrix_us + rows * moved
+    return layer.macs / fitted.mac_rate + columns * columns * fitted.turning_ns + math.prod(matrices) * each
 
 
 def _phases(layer: Layer, alignment: Alignment) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ borders are described by the container.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
-from engine.compile.motion import Motion, motions_of
+from engine.compile.motion import Motion, motions_of, rearranged_inputs
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.partition import is_layout_change
 from engine.compile.records import Count, Record, Shape
@@ -33,6 +33,7 @@ Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 
 Step = Annotated[int, Field(ge=1, le=1 << 31)]
 """Size of a window, stride, distance of taps, or number of groups."""
+Position = Annotated[int, Field(ge=0, le=1 << 16)]
 Bits = Annotated[int, Field(ge=1, le=64)]
 
 
@@ -65,6 +66,8 @@ class Layer(Record):
         dilations: vertical and horizontal distance of the window's taps.
         planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
         motion: what a reshape or a transposition does to the order of memory.
+        rearranged: positions of the inputs that it reads in another layout than the layer before them left, ...
+        converted: ... and of those in front of which a layout changes, though another change may restore it.
         group: convolution groups.
         macs: multiply-accumulates per frame.
         weight_bytes: packed weights.
@@ -85,6 +88,8 @@ class Layer(Record):
     dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
     motion: Motion = Motion.ROWS
+    rearranged: tuple[Position, ...] = ()
+    converted: tuple[Position, ...] = ()
     group: Step = 1
     macs: Count = 0
     weight_bytes: Count = 0
@@ -105,7 +110,25 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
     """
     motions = motions_of(nodes)
     layers = [node for node in nodes if not is_layout_change(node)]
-    return tuple(_layer(node, block, motions.get(node, _motion_of(node))) for node in layers)
+    rearranged = rearranged_inputs(nodes)
+    inside = set(nodes)
+    found = (_layer(node, block, motions.get(node, _motion_of(node)), rearranged.get(node, ())) for node in layers)
+    converted = (_converted(node, inside) for node in layers)
+    return tuple(
+        layer.model_copy(update={"converted": positions}) if positions else layer
+        for layer, positions in zip(found, converted, strict=True)
+    )
+
+
+def _converted(node: ir.Node, inside: Collection[ir.Node]) -> tuple[int, ...]:
+    """Positions of the activations of ``node`` that a layout change inside the segment gives."""
+    activations = [value for value in node.inputs if value is not None and value.const_value is None]
+    changed = (through_layout(value) for value in activations)
+    return tuple(
+        position
+        for position, (value, source) in enumerate(zip(activations, changed, strict=True))
+        if source is not value and source.producer() in inside
+    )
 
 
 def _motion_of(node: ir.Node) -> Motion:
@@ -133,7 +156,7 @@ def _is_integer(value: ir.Value) -> bool:
     return value.dtype is not None and value.dtype.is_integer()
 
 
-def _layer(node: ir.Node, block: Block, motion: Motion) -> Layer:
+def _layer(node: ir.Node, block: Block, motion: Motion, rearranged: tuple[int, ...]) -> Layer:
     activations = [value for value in node.inputs if value is not None and value.const_value is None]
     declared = bpu_operator(node).cost
     weight = _weight(node, declared)
@@ -154,6 +177,7 @@ def _layer(node: ir.Node, block: Block, motion: Motion) -> Layer:
         dilations=_pair(node, "dilations"),
         planar=_is_planar(output),
         motion=motion,
+        rearranged=rearranged,
         group=int(attribute(node, "group", 1)),
         macs=_macs(node, declared, weight, out_shape),
         weight_bytes=0

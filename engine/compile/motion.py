@@ -35,9 +35,13 @@ class Motion(StrEnum):
     """Rows of the last dimension are moved, or the last two dimensions change places."""
     PLANES = "planes"
     """Rows of each channel of a map are moved (channels are shuffled)."""
+    PIXELS = "pixels"
+    """Whole rows of the last dimension change places in more than four dimensions (windows)."""
+    HEADS = "heads"
+    """Rows are cut into heads that a product of two tensors takes one after the other."""
     ELEMENTS = "elements"
     """Elements are moved one at a time: where the elements of a map get rows of another length in the order of NCHW, or
-    such rows become a map; where rows are cut; in more than four dimensions (queries, keys and values, windows).
+    such rows become a map; where rows are cut, and in more than four dimensions behind that (queries, keys and values).
     """
 
 
@@ -151,7 +155,10 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
         as_planes = before.planes or _of_planes(node, before)
         if not is_layout_change(node):
             leaves = not any(usage.node in inside for usage in output.uses())
-            found[node] = Motion.NONE if leaves and _is_of_stored_planes(node, before) else _motion(node, as_planes)
+            producer = source.producer()
+            cut = producer is not None and found.get(producer) is Motion.ELEMENTS
+            stored = leaves and _is_of_stored_planes(node, before)
+            found[node] = Motion.NONE if stored else _motion(node, as_planes, cut)
         if chain.moved and chain.order.in_place and not _of_planes(node, before):
             if len(chain.moved) > 1 or is_layout_change(node):
                 found |= dict.fromkeys(chain.moved, Motion.NONE)
@@ -159,7 +166,57 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
             chain = _Chain.start(output)
         if is_layout_change(node) or len(output.uses()) == 1:
             chains[output] = chain
+    for node in [node for node, motion in found.items() if motion is Motion.ELEMENTS]:
+        turned = _heads_of_product(node)
+        if turned is not None:
+            found |= {node: Motion.HEADS, turned: Motion.NONE}
     return found
+
+
+def _heads_of_product(node: ir.Node) -> ir.Node | None:
+    """The transposition that brings heads to the front which ``node`` cuts rows into, if products alone read them."""
+    readers = [usage.node for usage in node.outputs[0].uses()]
+    turned = readers[0] if len(readers) == 1 else None
+    if node.op_type != "Reshape" or turned is None or turned.op_type != "Transpose" or is_layout_change(turned):
+        return None
+    after = [usage.node for usage in turned.outputs[0].uses()]
+    products = all(sum(value is not None and value.const_value is None for value in one.inputs) > 1 for one in after)
+    in_front = _permutation(turned)[-2:] == (1, 3) and len(_permutation(turned)) == _MAP_RANK
+    return turned if after and in_front and products and all("atmul" in one.op_type.lower() for one in after) else None
+
+
+def rearranged_inputs(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, tuple[int, ...]]:
+    """Positions of the activations that a node reads in another layout than the node of ``nodes`` behind them left.
+
+    Reshapes and transpositions are left out, which are layers of their own, and what the chain of movements puts back
+    in order, in rows of the same length.
+    """
+    left: dict[ir.Value, tuple[_Chain, int]] = {}
+    found: dict[ir.Node, tuple[int, ...]] = {}
+    inside = set(nodes)
+    for node in nodes:
+        source = node.inputs[0] if node.inputs else None
+        if source is not None and node.op_type in {"Reshape", "Transpose"}:
+            chain, row = left.get(source) or (_Chain.start(source), shape_of(source)[-1])
+            if source in left or (source.producer() in inside and _is_integer_value(source)):
+                left[node.outputs[0]] = _next(node, chain), row
+            continue
+        activations = [value for value in node.inputs if value is not None and value.const_value is None]
+        changed = tuple(
+            position
+            for position, value in enumerate(activations)
+            if value in left
+            and (producer := value.producer()) is not None
+            and is_layout_change(producer)
+            and not (left[value][0].order.in_place and left[value][1] == shape_of(value)[-1])
+        )
+        if changed:
+            found[node] = changed
+    return found
+
+
+def _is_integer_value(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_integer()
 
 
 def _next(node: ir.Node, chain: _Chain) -> _Chain:
@@ -179,32 +236,41 @@ def _is_of_stored_planes(node: ir.Node, before: _Chain) -> bool:
     return node.op_type == "Reshape" and before.planes and not before.moved
 
 
-def _motion(node: ir.Node, as_planes: bool) -> Motion:
-    """What ``node`` does by itself; ``as_planes``: to what is, or becomes, a map in NCHW."""
+def _motion(node: ir.Node, as_planes: bool, cut: bool) -> Motion:
+    """What ``node`` does by itself.
+
+    Args:
+        node: a Reshape or Transpose.
+        as_planes: to what is, or becomes, a map in NCHW.
+        cut: whether the node in front of it cuts rows.
+    """
     source = node.inputs[0]
     before, after = shape_of(source) if source is not None else (), shape_of(node.outputs[0])
     if node.op_type == "Reshape" and as_planes:
         if before[-1] == after[-1]:
             return Motion.ROWS
-        return Motion.VIEW if _joins_rows(before, after) else Motion.ELEMENTS
+        joined = len(before) == len(after) and before[-1] > after[-1] == 1 and _joins_rows(before, after[:-1])
+        return Motion.VIEW if joined or _joins_rows(before, after) else Motion.ELEMENTS
     if node.op_type == "Reshape":
         return Motion.ELEMENTS if _scatters(before, after) else Motion.VIEW
     perm = merged_permutation(before, _permutation(node))
     if len(perm) <= 1:
         return Motion.VIEW
-    return Motion.ELEMENTS if len(before) > _MAP_RANK and perm[-1] == len(perm) - 1 else Motion.ROWS
+    if len(before) <= _MAP_RANK or perm[-1] != len(perm) - 1:
+        return Motion.ROWS
+    return Motion.ELEMENTS if cut else Motion.PIXELS
 
 
 def _scatters(before: Sequence[int], after: Sequence[int]) -> bool:
     """Whether a reshape of what is no map in NCHW moves elements one at a time.
 
-    It does so into more than four dimensions, where it cuts rows (but not those of a map of several rows of pixels),
-    and where it makes rows of single elements.
+    It does so where it cuts rows (but not those of a map of several rows of pixels into up to four dimensions), and
+    where it makes rows of single elements.
     """
     if _sizes(before) == _sizes(after):
         return before[-1] == 1 < after[-1]
     if len(after) > _MAP_RANK:
-        return True
+        return before[-1] != after[-1]
     is_map = len(before) == _MAP_RANK and min(before[1:3]) > 1
     return (after[-1] < before[-1] and not is_map) or before[-1] == 1
 

@@ -20,6 +20,8 @@ Amount = tuple[Overhead, float]
 
 _PIXELS = 16
 """Multiple that rows have in the accumulators."""
+_BLOCK_PIXELS, _BLOCK_CHANNELS = 8, 16
+"""Of a block in which maps lie on the chip."""
 _MAP_RANK = 4
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 
@@ -34,7 +36,7 @@ def overhead_us(layer: Layer, overlap: Overlap, latency: Latency) -> float:
 def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
     """The overheads of ``layer``; one that the march's data do not name costs nothing there."""
     if overlap is Overlap.NONE:
-        yield Overhead.UNFUSED, 1
+        yield Overhead.UNFUSED, 1 + len(layer.converted)
     wide = layer.input_bits >= _WIDE_BITS
     elements = math.prod(layer.output_shape) / 1e3
     rank = len(layer.output_shape)
@@ -42,6 +44,8 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
+    for position in layer.rearranged:
+        yield Overhead.ARRANGED, _padded(layer.input_shapes[position]) * layer.input_bits / 8e3
     if layer.dilations != (1, 1):
         yield Overhead.DILATED, _rows(layer.output_shape)
     match layer.kind:
@@ -80,17 +84,28 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
     """What it takes to move data; a line of elements, which has one dimension, stays as it is."""
     if _is_line(layer.output_shape) and _is_line(layer.input_shapes[0]):
         return
+    shapes = (layer.input_shapes[0], layer.output_shape)
     match layer.motion:
-        case Motion.VIEW if layer.input_shapes[0][-1] != layer.output_shape[-1]:
-            yield Overhead.VIEW, max(_rows(layer.input_shapes[0]), _rows(layer.output_shape))
+        case Motion.VIEW if shapes[0][-1] != shapes[1][-1]:
+            yield Overhead.VIEW, max(map(_rows, map(without_ones, shapes))) * layer.output_bits / 8
         case Motion.ROWS:
             yield Overhead.MOVED, _rows(layer.output_shape)
+        case Motion.HEADS:
+            yield Overhead.HEADS, _kilobytes(layer)
+        case Motion.PIXELS:
+            yield Overhead.SWAPPED, _kilobytes(layer)
         case Motion.PLANES:
             *outer, _, channels = layer.output_shape
-            yield Overhead.MOVED, math.prod(outer) * channels / 1e3
+            yield Overhead.SHUFFLED, math.prod(outer) * channels / 1e3
         case Motion.ELEMENTS:
             block = latency.input_row.block
-            yield Overhead.SINGLE, single_bytes(layer, block) / 1e3
+            if min(shape[-1] for shape in shapes) == 1:
+                yield Overhead.SQUEEZED, math.prod(layer.output_shape) / 1e3
+            else:
+                deep = max(map(len, shapes)) > _MAP_RANK
+                yield Overhead.DEEP_SINGLE if deep else Overhead.SINGLE, _kilobytes(layer)
+                if max(shape[-1] for shape in shapes) > _BLOCK_CHANNELS:  # rows within a block are not cut out of it
+                    yield Overhead.SINGLE_ROW, max(map(_rows, shapes))
             if vector_traffic(layer, block, vectors_above(overlap, latency)):
                 yield Overhead.SINGLE_DDR, single_bytes(layer, block) / 1e3
 
@@ -166,6 +181,23 @@ def _table_row(height: int, width: int, depth: int, small: SmallTables) -> int:
     if width > small.width or height == width == 1:
         return round_up(width, small.width) * depth
     return round_up((1 << (width - 1).bit_length()) * depth, small.width * small.channels)
+
+
+def _kilobytes(layer: Layer) -> float:
+    """Thousands of bytes of what a layer computes."""
+    return math.prod(layer.output_shape) * layer.output_bits / 8e3
+
+
+def _padded(shape: Sequence[int]) -> int:
+    """Elements with pixels of a row and channels padded to whole blocks."""
+    *outer, width, channels = (1, *shape)
+    return math.prod(outer) * round_up(width, _BLOCK_PIXELS) * round_up(channels, _BLOCK_CHANNELS)
+
+
+def without_ones(shape: Sequence[int]) -> Sequence[int]:
+    """``shape`` without dimensions of size 1 at its end."""
+    last = max((position for position, size in enumerate(shape) if size > 1), default=0)
+    return shape[: last + 1]
 
 
 def _is_line(shape: Sequence[int]) -> bool:

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, is_unpadded_pool, operands, strip_columns
+from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes
 from engine.ops.core.costs import CostKind
 
-_NARROW_BITS, _ACCUMULATOR_BITS = 8, 32
+_NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
+_MATRIX_BYTES = 64
+"""Parameters of each product of two matrices."""
 
 _ON_CHIP_ROWS = RowPadding(block=8, minimum=8)
 """Spilled maps keep their on-chip rows, padded to 8 pixels."""
@@ -80,13 +83,26 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        if schedule.overlap is Overlap.NONE and _is_rescale(layer):
-            passed = latency.output_relay.rescaled_pixel_bytes * math.prod(layer.output_shape[:-1])
-            detour += Traffic(passed, passed)
+        if schedule.overlap is Overlap.NONE:
+            detour += _passes(layer, latency)
         at_hand.add(layer.output)
         before = layer.output
         result.append((straight, detour))
     return result
+
+
+def _passes(layer: Layer, latency: Latency) -> Traffic:
+    """What layers that run beside the array move over DDR at O0, besides loading and storing their maps once."""
+    passes = latency.output_relay.passes
+    if _is_rescale(layer):
+        passed = latency.output_relay.rescaled_pixel_bytes * math.prod(layer.output_shape[:-1])
+        return Traffic(passed, passed)
+    swapped = layer.motion is Motion.PIXELS and layer.kind is CostKind.TRANSPOSE
+    own = passes.get("swapped" if swapped else layer.kind.value, 0.0)
+    maps = [activation_bytes(shape, layer.input_bits) for shape in layer.input_shapes]
+    moved = own * (sum(maps) + activation_bytes(layer.output_shape, min(layer.output_bits, _WIDE_BITS)))
+    moved += 2 * passes.get("arranged", 0.0) * sum(maps[position] for position in layer.converted)
+    return Traffic(round(moved / 2), round(moved / 2))
 
 
 def _copied(schedule: Schedule, latency: Latency) -> set[str]:
@@ -120,6 +136,8 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
         return 0
     if not layer.macs:
         parameters = _elementwise_bytes(layer, load)
+    elif layer.kind is CostKind.MATMUL and len(layer.inputs) > 1:
+        parameters = _turning_bytes(layer, latency)
     else:
         parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
         if layer.input_bits > 8:
@@ -140,14 +158,26 @@ def _elementwise_bytes(layer: Layer, load: WeightLoad) -> int:
     match layer.kind:
         case CostKind.LUT if load.table_bytes and layer.input_bits == _NARROW_BITS:
             return load.table_bytes
-        case CostKind.MUL if len(layer.inputs) > 1:
+        case CostKind.MUL:
             return layer.parameter_bytes + load.product_channel_bytes * channels
-        case CostKind.ADD if len(layer.inputs) > 1:
+        case CostKind.ADD:
             return layer.parameter_bytes + load.sum_channel_bytes * channels
+        case CostKind.RESHAPE | CostKind.TRANSPOSE | CostKind.MOVE | CostKind.JOIN:
+            return 0
         case CostKind.REDUCE if layer.output_bits == _NARROW_BITS and layer.output_shape[1:-1] == (1, 1):
             return layer.parameter_bytes + load.average_bytes
         case _:
             return layer.parameter_bytes
+
+
+def _turning_bytes(layer: Layer, latency: Latency) -> int:
+    """What a product of two maps loads to turn its second operand: a filter of ones, and parameters of its channels."""
+    load, columns = latency.weight_load, layer.output_shape[-1]
+    if not load.turning_bytes:
+        return layer.parameter_bytes
+    padded = round_up(columns, load.turning_channels)
+    parameters = CHANNEL_PARAMETER_BYTES * round_up(columns, latency.weight_block.out_channels)
+    return load.turning_bytes * padded * padded + parameters + _MATRIX_BYTES * math.prod(layer.output_shape[:-2])
 
 
 def copies(schedule: Schedule, layer: Layer) -> int:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from engine.board import BoardTimes, cpu_statement
-from engine.chips.latency import Latency, load_latency
+from engine.chips.latency import Latency, ModelAccuracy, load_latency
 from engine.compile import CompiledModel
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
+from engine.compile.layers import Overlap
 from engine.compile.schedule import Schedule
 from engine.compile.traffic import Traffic
 from engine.perf.cpu import CpuCost, cpu_costs
@@ -84,6 +85,7 @@ class Performance:
         cpu_costs: of all that the CPU runs, quantisation and layout changes too, measured on a board or roughly
             estimated; not in the latency.
         board: where measured CPU times are from; empty where there are none.
+        unfused: whether nothing stays on the chip between layers (O0).
     """
 
     march: str
@@ -92,6 +94,12 @@ class Performance:
     frames: int = 1
     cpu_costs: tuple[CpuCost, ...] = ()
     board: str = ""
+    unfused: bool = False
+
+    @property
+    def uncertainty(self) -> ModelAccuracy:
+        """Relative errors that nine of ten such estimates stay within."""
+        return load_latency(self.march).accuracy_at(self.latency_us, unfused=self.unfused)
 
     @property
     def cpu_us(self) -> float:
@@ -163,6 +171,7 @@ def estimate(compiled: CompiledModel, board: BoardTimes | None = None) -> Perfor
         frames=frames_per_run(compiled.model),
         cpu_costs=cpu_costs(compiled, board),
         board="" if board is None else board.origin,
+        unfused=any(schedule.overlap is Overlap.NONE for schedule in compiled.schedules),
     )
 
 

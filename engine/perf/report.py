@@ -164,7 +164,7 @@ def _model_page(
         march=load_chip(compiled.march).title,
         performance=performance,
         names=names,
-        accuracy=load_latency(compiled.march).accuracy_at(performance.latency_us),
+        accuracy=performance.uncertainty,
         graphs={"structure": graph_data(_graph(structure, performance, names))},
     )
 

@@ -39,8 +39,8 @@ def runs() -> int:
     return len(vars(sys)["deferred_runs"])
 
 
-def test_symbolic_dimensions_and_two_classes_of_rich_wait() -> None:
-    assert {"sympy", "onnx_ir._symbolic_shapes", "rich.markdown", "rich.traceback"} == set(DEFERRED)
+def test_symbolic_dimensions_fortran_and_two_classes_of_rich_wait() -> None:
+    assert {"sympy", "onnx_ir._symbolic_shapes", "numpy.f2py", "rich.markdown", "rich.traceback"} == set(DEFERRED)
 
 
 def test_a_class_can_be_imported_before_its_module_runs(module: ModuleType) -> None:

@@ -14,7 +14,7 @@ from engine.terms import OptimizeLevel
 from engine.toolchain.tool import Toolchain
 from research import asking
 from research.asking import AskedDraw, main, read_asked, read_page, turns, write_asked
-from research.draws import Drawn, latency_draw
+from research.draws import SEED, Drawn, latency_draw
 
 PAGE = {
     "summary": {
@@ -46,7 +46,8 @@ def test_a_draw_is_written_with_its_options(tmp_path: Path) -> None:
 
 
 def test_families_take_turns() -> None:
-    assert list(turns(["a", "b"], 1, 2, "m")) == [("a", 1, "m"), ("b", 1, "m"), ("a", 2, "m"), ("b", 2, "m")]
+    keys = [("a", 1, "m", 7), ("b", 1, "m", 7), ("a", 2, "m", 7), ("b", 2, "m", 7)]
+    assert list(turns(["a", "b"], 1, 2, "m", 7)) == keys
 
 
 TOOL = """
@@ -67,7 +68,7 @@ def test_what_is_known_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
     arguments = ["--march", "bayes-e", "--family", "pool", "--toolchain", f"{sys.executable} {script}"]
     assert main([*arguments, "--draws", "1", "-o", str(output)]) == 0
     (first,) = read_asked(output)
-    assert (first.key, first.latency_us, first.failure) == (("pool", 0, "bayes-e"), 121.3, "")
+    assert (first.key, first.latency_us, first.failure) == (("pool", 0, "bayes-e", SEED), 121.3, "")
     output.write_text(output.read_text() + '{"family": "po')  # a run that was ended
     asked: list[object] = []
     real = asking.ask
@@ -78,7 +79,7 @@ def test_what_is_known_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(asking, "ask", watched)
     assert main([*arguments, "--draws", "2", "-o", str(output)]) == 0
-    assert asked == [("pool", 1, "bayes-e")]
+    assert asked == [("pool", 1, "bayes-e", SEED)]
     assert [answer.index for answer in read_asked(output)] == [0, 1]
 
 

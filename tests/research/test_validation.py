@@ -33,16 +33,14 @@ from tests.research.rows import row
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates are the schedules' figures times the data; traffic is a tenth of them."""
 
-    def costs(schedule: float, latency: float) -> list[SimpleNamespace]:
-        return [SimpleNamespace(traffic=SimpleNamespace(loaded=schedule / 20, stored=schedule / 20))]
-
     monkeypatch.setattr(validation, "latency_us", lambda schedules, latency: sum(schedules) * latency)
-    monkeypatch.setattr(validation, "layer_costs", costs)
+    monkeypatch.setattr(validation, "traffic_bytes", lambda schedules, latency: sum(schedules) / 10)
 
 
 def network(net: str, latency_us: float = 100.0, ddr: float = 10.0, *, kept: bool = False) -> Any:
     return SimpleNamespace(
         net=net,
+        march="bayes-e",
         name=f"{net}@bayes-e",
         latency_us=latency_us,
         ddr_bytes=ddr,
@@ -99,7 +97,9 @@ def test_networks_that_no_fit_saw() -> None:
 def test_reports() -> None:
     estimates: Any = [(network("a"), 1.1), (network("a"), 1.3), (network("b"), 0.8)]
     assert networks_report("some", []) == f"{'some':34} -"
-    assert networks_report("some", estimates) == f"{'some':34}   2    3   20.0%   28.0%    0.0%    0.0%"
+    assert networks_report("some", estimates) == f"{'some':34}   2    3   20.0%   28.0%    0.0%    0.0%  pairs -"
+    slow: Any = (network("c", 150.0), 0.7)
+    assert networks_report("some", [*estimates, slow]).endswith("pairs 0.0% of 3")  # estimated as 70 us
     assert list(worst_networks(estimates, 2)) == [
         "  a@bayes-e                    O2     100.0 us, estimated     130.0 (+30.0%)",
         "  b@bayes-e                    O2     100.0 us, estimated      80.0 (-20.0%)",

@@ -84,6 +84,9 @@ class WeightLoad(Data):
         product_channel_bytes: parameters per channel of a product of two maps, ...
         sum_channel_bytes: ... and of their sum or difference.
         average_bytes: parameters of a reduction to one pixel of int8.
+        turning_bytes: of the filter that turns the second operand of a product of two maps, per pair of its columns;
+            0: nothing is loaded for it.
+        turning_channels: multiple that the columns are padded to.
     """
 
     parameter_channels: int = 1
@@ -97,6 +100,8 @@ class WeightLoad(Data):
     product_channel_bytes: int = 0
     sum_channel_bytes: int = 0
     average_bytes: int = 0
+    turning_bytes: int = 0
+    turning_channels: int = 1
 
 
 class Strips(Data):
@@ -142,12 +147,16 @@ class OutputRelay(Data):
         maps: whether maps within the subgraph are rearranged there too: what resizes and transposed convolutions
             compute and, at O0, what strided windows and resizes read.
         rescaled_pixel_bytes: stored and loaded once more at O0, per pixel of a map of which only the scale changes.
+        passes: how often maps pass over DDR at O0 besides, of layers of a kind (a ``CostKind``), of rows that change
+            places (``swapped``), and of what a layer reads in another layout than the one before it left
+            (``arranged``).
     """
 
     rows: tuple[int, ...]
     keeps: int
     maps: bool = False
     rescaled_pixel_bytes: int = 0
+    passes: dict[str, float] = {}
 
 
 class Fitted(Data):
@@ -169,7 +178,10 @@ class Fitted(Data):
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
         row_ns: cost of each row of each channel that is brought into that layout or leaves it as int32.
         int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
-        matrix_us: cost of each matrix product of two maps.
+        matrix_us: cost of each matrix product of two maps, ...
+        turning_ns: ... of each pair of columns of the second operand, which a filter of so many weights turns, ...
+        left_ns: ... of each element of the first operand, ...
+        product_ns: ... and of each element of the product.
         sync_us: time for which cores that share a frame wait for each other between two groups of layers.
         drain_exposed: part of the shorter of a layer's computing and draining that does not hide behind the longer.
         drain_apart: part of draining that would hide behind the computing of other layers but does not.
@@ -196,6 +208,9 @@ class Fitted(Data):
     row_ns: float
     int16_rate: float
     matrix_us: float
+    turning_ns: float = 0.0
+    left_ns: float = 0.0
+    product_ns: float = 0.0
     sync_us: float
     drain_exposed: float
     drain_apart: float
@@ -215,7 +230,7 @@ class Overhead(StrEnum):
     """
 
     UNFUSED = "unfused"
-    """Layers between which nothing stays on the chip (O0)."""
+    """Layers between which nothing stays on the chip (O0), and what such read in another layout."""
     PIXEL = "pixel"
     """Convolutions of a single pixel, as in squeeze-and-excitation blocks and classifiers."""
     SUM = "sum"
@@ -237,15 +252,29 @@ class Overhead(StrEnum):
     SLOPE = "slope"
     """Elements that take one slope or another by their sign."""
     VIEW = "view"
-    """Rows (of the last dimension) that are cut or joined and stay where they are."""
+    """Rows (of the last dimension; twice as many of int16) that are joined, or cut and stay where they are."""
     MOVED = "moved"
-    """Rows that are moved, but for ``SINGLE``; rows of each channel where channels are shuffled."""
+    """Rows that are moved, but for ``SINGLE``."""
+    SHUFFLED = "shuffled"
+    """Rows of each channel of maps whose channels are shuffled."""
+    ARRANGED = "arranged"
+    """Bytes, pixels and channels padded, of what a layer reads in another layout than the one before it left."""
+    SWAPPED = "swapped"
+    """Bytes of rows that change places in more than four dimensions (windows)."""
+    HEADS = "heads"
+    """Bytes of rows that are cut into the heads of a product."""
     DILATED = "dilated"
     """Pixels of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
     SINGLE = "single"
-    """Bytes of elements that are moved one at a time, rows padded in number as pixels are in DDR."""
+    """Bytes of elements that are moved one at a time."""
+    DEEP_SINGLE = "deep_single"
+    """The same where there are more than four dimensions."""
+    SINGLE_ROW = "single_row"
+    """Rows of such elements."""
+    SQUEEZED = "squeezed"
+    """Single elements that become a row, or that a row becomes."""
     SINGLE_DDR = "single_ddr"
     """Bytes of elements that are moved one at a time through DDR (O0, O1), besides their traffic."""
     WIDE_POOL = "wide_pool"
@@ -287,8 +316,8 @@ class SmallTables(Data):
 
 
 class ModelAccuracy(Data):
-    """Relative errors that nine of ten measured networks stay within, each with its family left out of the fit; 0.1 is
-    10 percent.
+    """Relative errors that nine of ten measured networks stay within, each with its family left out of the fit, and
+    nine of ten networks that no fit saw; 0.1 is 10 percent.
     """
 
     latency: float
@@ -333,6 +362,7 @@ class Latency(Data):
         overheads: fitted to networks.
         accuracy: of the fit.
         full_size: of full-size networks, where such were measured.
+        unfused: of networks at O0, where such were asked.
     """
 
     weight_block: WeightBlock
@@ -358,9 +388,12 @@ class Latency(Data):
     overheads: dict[Overhead, Measured] = {}
     accuracy: ModelAccuracy
     full_size: FullSize | None = None
+    unfused: ModelAccuracy | None = None
 
-    def accuracy_at(self, latency_us: float) -> ModelAccuracy:
-        """Errors of an estimate of ``latency_us`` microseconds and of its traffic."""
+    def accuracy_at(self, latency_us: float, *, unfused: bool = False) -> ModelAccuracy:
+        """Errors of an estimate of ``latency_us`` microseconds and of its traffic; ``unfused``: at O0."""
+        if unfused and self.unfused is not None:
+            return self.unfused
         if self.full_size is not None and latency_us > self.full_size.above_us:
             return self.full_size.accuracy
         return self.accuracy

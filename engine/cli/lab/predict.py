@@ -107,8 +107,6 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     model was fitted without their whole family;
     ``extrapolated_from`` names the march whose figures these are, where ``march`` has none of its own.
     """
-    from engine.chips.latency import load_latency
-
     found, chip = result.performance, load_chip(march)
     return {
         "latency_us": found.latency_us,
@@ -117,7 +115,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
         "stored_bytes": found.stored_bytes,
         "fps": found.fps,
         "frames": found.frames,
-        "uncertainty": load_latency(found.march).accuracy_at(found.latency_us).model_dump(),
+        "uncertainty": found.uncertainty.model_dump(),
         "subgraphs": len(found.subgraphs),
         "subgraphs_us_ddr": [
             {"name": part.name, "latency": part.latency_us, "ddr": part.loaded_bytes + part.stored_bytes}
@@ -156,7 +154,6 @@ def _costs(result: ConversionResult) -> tuple[NodeCost, ...]:
 
 
 def _show(results: dict[str, ConversionResult], nodes: int) -> None:
-    from engine.chips.latency import load_latency
     from engine.cli.console import open_console, plain_table
 
     console = open_console()
@@ -164,7 +161,7 @@ def _show(results: dict[str, ConversionResult], nodes: int) -> None:
     table = plain_table("march", figures=("latency us", "FPS", "DDR bytes", *split, "sub", "CPU nodes", "CPU us"))
     for name, result in results.items():
         found = result.performance
-        accuracy = load_latency(found.march).accuracy_at(found.latency_us)
+        accuracy = found.uncertainty
         latency = f"{found.latency_us:.1f} ±{100 * accuracy.latency:.0f}%"
         parts = (str(found.loaded_bytes), str(found.stored_bytes)) if split else ()
         traffic = (f"{found.ddr_bytes} ±{100 * accuracy.ddr:.0f}%", *parts)

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.deferral import deferring
+
 
 def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
     """``1 / (1 + exp(-x))`` in the type of ``x``."""
-    from scipy.special import expit
+    with deferring():
+        from scipy.special import expit
 
     return np.asarray(expit(x))
 
@@ -25,6 +28,7 @@ def exponential(x: NDArray[Any]) -> NDArray[Any]:
 
 def error_function(x: NDArray[Any]) -> NDArray[Any]:
     """``erf(x)`` in the type of ``x``."""
-    from scipy.special import erf
+    with deferring():
+        from scipy.special import erf
 
     return np.asarray(erf(x))

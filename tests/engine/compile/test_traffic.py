@@ -178,5 +178,39 @@ def test_changes_of_scale_pass_through_ddr_by_pixel_at_o0(march: str, pixel: int
     rescale = alone(CostKind.ADD, MAP, MAP)
     more = moved(march, rescale.model_copy(update={"overlap": Overlap.NONE})) - moved(march, rescale)
     assert more == Traffic(pixel // 2 * 28 * 28, pixel // 2 * 28 * 28)
-    total = alone(CostKind.ADD, MAP, MAP, MAP)
-    assert moved(march, total.model_copy(update={"overlap": Overlap.NONE})) == moved(march, total)
+
+
+@pytest.mark.parametrize(
+    ("kind", "maps"), [(CostKind.ADD, 1.3), (CostKind.MUL, 2.2), (CostKind.JOIN, 0.5), (CostKind.LUT, 0.0)]
+)
+def test_what_runs_beside_the_array_passes_through_ddr_more_than_once_at_o0(kind: CostKind, maps: float) -> None:
+    """Asked (``network_o0``, ``softmax_0``): 247 us of transfers for a sum of 576 tokens of 256 channels."""
+    found = alone(kind, MAP, MAP, MAP)
+    more = moved("bayes-e", found.model_copy(update={"overlap": Overlap.NONE})) - moved("bayes-e", found)
+    assert more.loaded == more.stored == round(maps * 3 * 28 * 32 * 64 / 2)
+    assert moved("bernoulli2", found.model_copy(update={"overlap": Overlap.NONE})) == moved("bernoulli2", found)
+
+
+def test_a_change_of_layout_is_a_pass_through_ddr_at_o0() -> None:
+    found = alone(CostKind.LUT, MAP, MAP)
+    turned = found.model_copy(update={"layers": (found.layers[0].model_copy(update={"converted": (0,)}),)})
+    unfused = {"overlap": Overlap.NONE}
+    more = moved("bayes-e", turned.model_copy(update=unfused)) - moved("bayes-e", found.model_copy(update=unfused))
+    assert more.loaded == more.stored == round(2.4 * 28 * 32 * 64)
+    assert moved("bayes-e", turned) == moved("bayes-e", found)
+
+
+def test_a_product_of_two_maps_loads_a_filter_that_turns_the_second() -> None:
+    """Asked (``matmul_10``): 8704 bytes for four products of 16 x 32 and 32 x 32, 6144 of them the operands."""
+    left, right = (1, 4, 16, 32), (1, 4, 32, 32)
+    product = alone(CostKind.MATMUL, left, left, right, macs=1)
+    assert loaded("bayes-e", product) - loaded("bayes-e", alone(CostKind.JOIN, left, left, right)) == 8704 - 6144
+
+
+def test_constant_operands_load_the_parameters_of_their_channels() -> None:
+    """Asked (``scaled``): as many as a second map, and the constant."""
+    both = loaded("bayes-e", alone(CostKind.MUL, MAP, MAP, MAP)) - loaded(
+        "bayes-e", alone(CostKind.JOIN, MAP, MAP, MAP)
+    )
+    one = loaded("bayes-e", alone(CostKind.MUL, MAP, MAP, parameter_bytes=64))
+    assert one - loaded("bayes-e", alone(CostKind.MOVE, MAP, MAP)) == both + 64

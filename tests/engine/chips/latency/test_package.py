@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.chips import CHIPS, MEASURED_MARCHES
-from engine.chips.latency import WeightBlock, data_file, load_latency, marches
+from engine.chips.latency import ModelAccuracy, WeightBlock, data_file, load_latency, marches
 from engine.errors import UnsupportedError
 
 
@@ -27,6 +27,14 @@ def test_full_size_networks_have_an_uncertainty_of_their_own() -> None:
     assert bayes_e.accuracy_at(above) == bayes_e.accuracy
     assert bayes_e.accuracy_at(above + 1) == bayes_e.full_size.accuracy != bayes_e.accuracy
     assert bayes.accuracy_at(above + 1) == bayes.accuracy
+
+
+def test_estimates_at_o0_have_an_uncertainty_of_their_own() -> None:
+    latency = load_latency("bernoulli2").model_copy(update={"unfused": ModelAccuracy(latency=0.7, ddr=0.6)})
+    assert latency.accuracy_at(10, unfused=True).latency == 0.7
+    assert latency.accuracy_at(10) == latency.accuracy
+    unknown = latency.model_copy(update={"unfused": None})
+    assert unknown.accuracy_at(10, unfused=True) == latency.accuracy
 
 
 def test_an_unknown_march_is_refused() -> None:
