@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent / "data"
 """Answers by march."""
 APART_FILE = FOLDER / "apart.jsonl"
 """Answers on whole networks of another seed, which take part in no fit."""
-LEAST = 50
+LEAST = 5
 """Answers of a march from which on they take part in its fit: a few layers move constants at random."""
 _WEIGHT = 0.03
 """Of a layer or block against a deployed network: there are many of them, and most show what few networks have."""
