@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -30,6 +31,12 @@ def test_it_is_short_and_begins_with_a_link_to_the_other_language(name: str, oth
 def test_it_has_the_two_commands_that_ci_reads() -> None:
     for name, command in (("run", "ptqlab run smoke"), ("test", "-m pytest -n 2")):
         assert re.search(rf"<!-- command: {name} -->\n```sh\n[^\n]*{command}\n```\n", README), name
+
+
+def test_the_test_command_installs_the_torch_that_is_pinned() -> None:
+    """By pip, which knows the indices of a machine that uv does not, such as that of the builds for CPUs."""
+    pinned = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert f"pip install uv {' '.join(pinned['zoo'])} &&" in README
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Code that was compiled when the wheel was built: one object file per level of x86-64 CPUs, for Linux.
+"""Code that was compiled when the wheel was built: object files per level of x86-64 CPUs, for Linux.
 
 :mod:`engine.simulate.kernels.build` writes them. Their names hold a digest of the sources, so that an object of other
 sources is never loaded; where there is none, numba compiles the same functions on this machine.
@@ -20,6 +20,8 @@ from engine.native.sources import sources_digest
 FOLDER = Path(__file__).parent / "objects"
 PREFIX = "ptqlab_"
 """What names of functions in an object begin with."""
+PARTS = 2
+"""Objects of a level: each is compiled by a process of its own."""
 _DIGITS = 16
 
 
@@ -28,9 +30,9 @@ def supported() -> bool:
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
-def object_name(level: Level) -> str:
-    """Name of the object of the present sources for ``level``."""
-    return f"{level.name}-{sources_digest()[:_DIGITS]}.o"
+def object_names(level: Level) -> tuple[str, ...]:
+    """Names of the objects of the present sources for ``level``, one for each of the :data:`PARTS`."""
+    return tuple(f"{level.name}-{sources_digest()[:_DIGITS]}.{part}.o" for part in range(PARTS))
 
 
 _LINKING = threading.Lock()
@@ -40,15 +42,16 @@ _LINKING = threading.Lock()
 def addresses() -> Mapping[str, int] | None:
     """Addresses of functions by name, valid as long as the process lives; None where no object suits this CPU."""
     with _LINKING:
-        found = _object()
+        found = _objects()
     if found is None:
         return None
-    return {name.removeprefix(PREFIX): place for name, place in found.addresses.items() if name.startswith(PREFIX)}
+    places = {name: place for part in found for name, place in part.addresses.items()}
+    return {name.removeprefix(PREFIX): place for name, place in places.items() if name.startswith(PREFIX)}
 
 
 @cache
-def _object() -> ObjectFile | None:
+def _objects() -> tuple[ObjectFile, ...] | None:
     if LEVEL is None or not supported():
         return None
-    path = FOLDER / object_name(LEVEL)
-    return ObjectFile(path, function_of_c) if path.is_file() else None
+    paths = [FOLDER / name for name in object_names(LEVEL)]
+    return tuple(ObjectFile(path, function_of_c) for path in paths) if all(map(Path.is_file, paths)) else None

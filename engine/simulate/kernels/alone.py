@@ -1,7 +1,7 @@
 """Runs :mod:`engine.simulate.kernels.build` with numba alone: ``python -P alone.py [all | host | none]``.
 
 A wheel is built where the packages are not installed that the rest of the engine needs: this script imports the kernels
-without the packages around them. ``python -P alone.py object FILE`` writes one object for the CPU that numba sees.
+without the packages around them. ``python -P alone.py object PART FILE`` writes one object for the CPU that numba sees.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
         sys.modules[name] = package
     build = import_module("engine.simulate.kernels.build")
     if arguments[:1] == ["object"]:
-        build.write_object(arguments[1])
+        build.write_object(int(arguments[1]), arguments[2])
     else:
         build.main(arguments)
 

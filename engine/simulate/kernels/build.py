@@ -2,9 +2,9 @@
 
 ``python -m engine.simulate.kernels.build [all | host | none]``
 
-Writes an object file for each of the :data:`~engine.native.registers.LEVELS` that are asked for (``host``:
-that of this machine) beside the sources, and removes those of other sources. Every level is compiled in a process of
-its own, as numba fixes its CPU on import. ``hatch_build.py`` calls it through
+Writes object files for each of the :data:`~engine.native.registers.LEVELS` that are asked for (``host``: that of this
+machine) beside the sources, and removes those of other sources. Every object is compiled in a process of its own, as
+numba fixes its CPU on import; those of one level at the same time. ``hatch_build.py`` calls it through
 :mod:`engine.simulate.kernels.alone`.
 """
 
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +27,7 @@ from numba import types
 from engine.calibrate import compiled as statistics
 from engine.floats import compiled as floats
 from engine.native.loops import Argument, Loop
-from engine.native.prebuilt import FOLDER, PREFIX, object_name, supported
+from engine.native.prebuilt import FOLDER, PARTS, PREFIX, object_names, supported
 from engine.native.registers import LEVEL, LEVELS, Level
 from engine.native.sources import sources_digest
 from engine.simulate.kernels.entries import MAKERS, signature
@@ -34,7 +35,9 @@ from engine.simulate.kernels.entries import MAKERS, signature
 LOOPS = (*statistics.LOOPS, *floats.LOOPS)
 """Loops of all rooms."""
 NAMES = (*MAKERS, *(loop.name for loop in LOOPS))
-"""Functions of an object."""
+"""Functions of the objects of a level."""
+_FIRST = 10
+"""The first object holds so many of them: half of the time that all take to compile."""
 ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "erf", "sqrt"})
 """Functions of the C library that an object may call; any other, such as Python's, would bind it to a version."""
 
@@ -50,19 +53,23 @@ def build(levels: Sequence[Level], folder: Path = FOLDER) -> list[Path]:
         RuntimeError: a kernel calls what is not in every process.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [folder / object_name(level) for level in levels]
-    present = {object_name(level) for level in LEVELS}
+    present = {name for level in LEVELS for name in object_names(level)}
     for path in folder.glob("*.o"):
         if path.name not in present:
             path.unlink()
-    for level, path in zip(levels, wanted, strict=True):
-        if not path.is_file():
-            _in_child(level, path)
-    return wanted
+    written = []
+    for level in levels:
+        paths = [folder / name for name in object_names(level)]
+        missing = [(part, path) for part, path in enumerate(paths) if not path.is_file()]
+        with ThreadPoolExecutor(PARTS) as threads:
+            for _ in threads.map(lambda each, level=level: _in_child(level, *each), missing):
+                pass
+        written += paths
+    return written
 
 
-def _in_child(level: Level, path: Path) -> None:
-    """Compile for ``level`` in a process for which numba takes its CPU for the present one."""
+def _in_child(level: Level, part: int, path: Path) -> None:
+    """Compile ``part`` for ``level`` in a process for which numba takes its CPU for the present one."""
     with TemporaryDirectory() as unused:
         environment = {
             **os.environ,
@@ -70,26 +77,23 @@ def _in_child(level: Level, path: Path) -> None:
             "NUMBA_CPU_FEATURES": level.feature_text,
             "NUMBA_CACHE_DIR": unused,
         }
-        command = [sys.executable, "-P", str(Path(__file__).with_name("alone.py")), "object", str(path)]
+        command = [sys.executable, "-P", str(Path(__file__).with_name("alone.py")), "object", str(part), str(path)]
         finished = subprocess.run(command, env=environment, capture_output=True, text=True)
     if finished.returncode:
         raise RuntimeError(f"kernels for {level.name}: {finished.stderr.strip().splitlines()[-1]}")
 
 
-def write_object(path: str) -> None:
-    """Compile everything for the CPU that numba compiles for, and write it as one object with plain names."""
+def names_of(part: int) -> tuple[str, ...]:
+    """Functions of the object ``part``, of :data:`~engine.native.prebuilt.PARTS`."""
+    return NAMES[_FIRST:] if part else NAMES[:_FIRST]
+
+
+def write_object(part: int, path: str) -> None:
+    """Compile the functions of ``part`` for the CPU that numba compiles for, as one object with plain names."""
     whole = binding.parse_assembly(NOTHING_TO_FREE)
     machine: Any = None
-    for name in MAKERS:
-        entry = numba.cfunc(signature(name), error_model="numpy")(MAKERS[name](sources_digest()))
-        native = entry._wrapper_name.removeprefix("cfunc.")
-        machine = _link(whole, entry._library, caller(PREFIX + name, native, signature(name).args))
-    for loop in LOOPS:
-        kinds = tuple(map(kind_of, loop.arguments))
-        dispatcher: Any = loop.function
-        dispatcher.compile(kinds)
-        compiled = dispatcher.overloads[kinds]
-        machine = _link(whole, compiled.library, loop_caller(PREFIX + loop.name, compiled.fndesc.llvm_func_name, loop))
+    for name in names_of(part):
+        machine = _link(whole, *_compiled(name))
     _as_one(whole, machine)
     outside = {function.name for function in whole.functions if function.is_declaration} - ALLOWED
     outside = {name for name in outside if not name.startswith("llvm.")}
@@ -97,6 +101,20 @@ def write_object(path: str) -> None:
         raise RuntimeError(f"the kernels call {', '.join(sorted(outside))}")
     Path(path).with_suffix(".part").write_bytes(machine.emit_object(whole))
     Path(path).with_suffix(".part").replace(path)
+
+
+def _compiled(name: str) -> tuple[Any, str]:
+    """numba's library of the function ``name``, and the function by which others call it, as LLVM IR."""
+    if name in MAKERS:
+        entry = numba.cfunc(signature(name), error_model="numpy")(MAKERS[name](sources_digest()))
+        native = entry._wrapper_name.removeprefix("cfunc.")
+        return entry._library, caller(PREFIX + name, native, signature(name).args)
+    (loop,) = (loop for loop in LOOPS if loop.name == name)
+    kinds = tuple(map(kind_of, loop.arguments))
+    dispatcher: Any = loop.function
+    dispatcher.compile(kinds)
+    compiled = dispatcher.overloads[kinds]
+    return compiled.library, loop_caller(PREFIX + name, compiled.fndesc.llvm_func_name, loop)
 
 
 def _link(whole: Any, library: Any, text: str) -> Any:

@@ -14,22 +14,29 @@ from engine.native.sources import sources_digest
 
 
 def test_the_name_of_a_file_tells_its_level_and_its_sources() -> None:
-    names = [prebuilt.object_name(level) for level in LEVELS]
-    assert len(set(names)) == len(LEVELS)
-    assert all(name.endswith(f"-{sources_digest()[:16]}.o") for name in names)
+    names = [name for level in LEVELS for name in prebuilt.object_names(level)]
+    assert len(set(names)) == prebuilt.PARTS * len(LEVELS)
+    assert all(f"-{sources_digest()[:16]}." in name and name.endswith(".o") for name in names)
 
 
 def test_without_an_object_of_these_sources_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
     for level in LEVELS:
         (tmp_path / f"{level.name}-0123456789abcdef.o").write_bytes(b"of other sources")
-    assert prebuilt._object.__wrapped__() is None
+    assert prebuilt._objects.__wrapped__() is None
+
+
+def test_a_part_of_the_objects_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+    for level in LEVELS:
+        (tmp_path / prebuilt.object_names(level)[0]).write_bytes(b"never read")
+    assert prebuilt._objects.__wrapped__() is None
 
 
 def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prebuilt.sys, "platform", "win32")
     assert not prebuilt.supported()
-    assert prebuilt._object.__wrapped__() is None
+    assert prebuilt._objects.__wrapped__() is None
 
 
 LINKED_AT_ONCE = """

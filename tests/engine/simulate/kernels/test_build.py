@@ -12,11 +12,11 @@ import pytest
 from numba import types
 
 from engine.native.loops import Argument, Loop
-from engine.native.prebuilt import FOLDER, object_name, supported
+from engine.native.prebuilt import FOLDER, PARTS, object_names, supported
 from engine.native.registers import LEVEL, LEVELS
 from engine.native.sources import COMPILED, ENGINE
 from engine.simulate.kernels import build as module
-from engine.simulate.kernels.build import LOOPS, NAMES, PREFIX, build, caller, chosen, loop_caller
+from engine.simulate.kernels.build import LOOPS, NAMES, PREFIX, build, caller, chosen, loop_caller, names_of
 from engine.simulate.kernels.entries import RECORDS
 from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 
@@ -44,10 +44,11 @@ def test_what_is_compiled_imports_nothing_else() -> None:
                 assert compiled & set(files), f"{path.name} imports {node.module}"
 
 
-def test_an_object_has_all_kernels_and_loops() -> None:
+def test_the_objects_have_all_kernels_and_loops_once() -> None:
     kernels = {kind.name.lower() for kind in InstructionKind} | set(ENTRIES)
     assert len(set(NAMES)) == len(NAMES)
     assert set(NAMES) == kernels | {loop.name for loop in LOOPS}
+    assert tuple(name for part in range(PARTS) for name in names_of(part)) == NAMES
 
 
 def test_levels_are_chosen_by_word() -> None:
@@ -60,12 +61,13 @@ def test_levels_are_chosen_by_word() -> None:
 
 def test_objects_of_other_sources_go_and_present_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(module, "_in_child", lambda level, path: made.append(level))
+    monkeypatch.setattr(module, "_in_child", lambda level, part, path: made.append((level, part, path.name)))
     (tmp_path / "v3-0123456789abcdef.o").write_bytes(b"")
-    (tmp_path / object_name(LEVELS[0])).write_bytes(b"")
-    assert build(LEVELS, tmp_path) == [tmp_path / object_name(level) for level in LEVELS]
-    assert made == list(LEVELS[1:])
-    assert [path.name for path in tmp_path.iterdir()] == [object_name(LEVELS[0])]
+    first, *others = [(level, part, name) for level in LEVELS for part, name in enumerate(object_names(level))]
+    (tmp_path / first[-1]).write_bytes(b"")
+    assert build(LEVELS, tmp_path) == [tmp_path / name for level in LEVELS for name in object_names(level)]
+    assert sorted(made, key=others.index) == others
+    assert [path.name for path in tmp_path.iterdir()] == [first[-1]]
 
 
 def test_a_caller_drops_what_only_numba_needs() -> None:
@@ -91,13 +93,14 @@ def test_a_loops_caller_unfolds_arrays_and_numbers() -> None:
 def test_built_kernels_pass_the_tests_of_compiled_ones(tmp_path: Path) -> None:
     """Those of the installation where it has them, as a compilation takes 35 CPU seconds."""
     assert LEVEL is not None
-    path = FOLDER / object_name(LEVEL)
-    if not path.is_file():
-        (path,) = build((LEVEL,), tmp_path)
-    assert all((PREFIX + name).encode() in path.read_bytes() for name in NAMES)
+    paths = [FOLDER / name for name in object_names(LEVEL)]
+    if not all(map(Path.is_file, paths)):
+        paths = build((LEVEL,), tmp_path)
+    content = b"".join(map(Path.read_bytes, paths))
+    assert all((PREFIX + name).encode() in content for name in NAMES)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     finished = subprocess.run(
-        [sys.executable, "-c", USE, str(path.parent), *TESTED],
+        [sys.executable, "-c", USE, str(paths[0].parent), *TESTED],
         cwd=ROOT,
         env=environment,
         capture_output=True,
