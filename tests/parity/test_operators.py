@@ -29,7 +29,7 @@ KNOWN = Path(__file__).with_name("operator_differences.csv")
 """Rows that differ, with a reason: columns op, variant, march, differs, reason; ``differs`` is placement, types (of the
 operator's own nodes), operators (other ones) or order, several joined by a space."""
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "placement.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "placement.md"
 """Repeats them as its only table of five columns."""
 
 PLACEMENT_BAR, TYPES_BAR, SEQUENCE_BAR = 0.97, 0.97, 0.90
