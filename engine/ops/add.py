@@ -12,7 +12,7 @@ from engine.ir import MARK_ON, before_calibration, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, OutputStage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import integer_type, mantissa_and_shift, requantization_of_sum, rescale, shift_left
+from engine.ops.core.fixed_point import integer_type, operand_shift, requantization_of_sum, rescale, shift_left
 from engine.ops.core.float_nodes import (
     channels_of,
     given,
@@ -189,7 +189,7 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     channels = channels_of(result) if with_e_shift else 1
     smaller = np.float64(e.scale[0]) / np.float64(x.scale[0])
     limit = min(lowering.march.elementwise_shift, _ACCUMULATOR_BITS - x.bits)
-    x_shift = min(-int(mantissa_and_shift(smaller)[1]), limit)
+    x_shift = min(operand_shift(float(smaller)), limit)
     e_scale = np.rint(smaller * 2.0**x_shift)
     ratio = np.float64(x.scale[0]) / np.float64(output.scales[0]) * 2.0**-x_shift
     split = requantization_of_sum(ratio, output.bits)

@@ -102,7 +102,7 @@ class MatmulRule(FloatRule):
         result = node.outputs[0]
         a, b = (lowering.integer(given(node, index), layout="NCHW") for index in (0, 1))
         output = None if lowering.is_tail(result) else lowering.calibration(result)
-        product = np.float64(a.scale[0]) * np.float64(b.scale[0])
+        product = np.float64(a.scale[0] * b.scale[0])  # rounded to float32
         if output is None:
             bits, scale = 32, np.array([product], np.float32)
             attributes: dict[str, Any] = {"output_bit": 32}

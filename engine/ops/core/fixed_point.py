@@ -7,6 +7,7 @@ Notation of reference/arithmetic.md 0: ``>>`` is the arithmetic shift (floor), :
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,6 +22,10 @@ Array = NDArray[Any]
 SCALE_BITS = 15
 """Bits of a requantisation multiplier's mantissa."""
 SCALE_MAX = 32767
+"""Largest multiplier; what a ratio rounds to beyond it is cut (16 results of matrix products, means, sums over an axis,
+requantised tensors and convolutions that were asked with ratios from 32766.5 on: ``tests/parity/multipliers.py``)."""
+SCALE_MAX_OF_PAIR = 32766
+"""Largest output multiplier of a sum, a difference or a product of two maps (21 of 21 such ratios from 32766.5 on)."""
 WIDE_SHIFT_MIN = 8
 """Smallest ``right_shift`` of a convolution that reads int16.
 
@@ -121,6 +126,13 @@ class Requantization:
     out_shift: Integers
 
 
+def _multiplier(ratio: NDArray[np.float64], largest: int, *, half_up: bool = False) -> tuple[Integers, Integers]:
+    """The 15-bit mantissa of ``ratio``, ``largest`` at the most, and the bits behind its point."""
+    mantissa, exponent = np.frexp(ratio)
+    rounded = (round_away if half_up else np.rint)(mantissa * (1 << SCALE_BITS))
+    return np.minimum(rounded, largest).astype(np.int64), SCALE_BITS - exponent.astype(np.int64)
+
+
 def _bounded(ratio: ArrayLike) -> NDArray[np.float64]:
     """``ratio`` within what shifts of 64 bits can express: what is beyond gives 0 or saturates all the same."""
     return np.clip(np.nan_to_num(np.atleast_1d(np.asarray(ratio, np.float64))), _LEAST_RATIO, 1 / _LEAST_RATIO)
@@ -130,7 +142,14 @@ _LEAST_RATIO = 2.0**-46
 
 
 def requantization(
-    ratio: ArrayLike, bits: int, shift_floor: int = 0, shift_cap: int | None = None, reach: ArrayLike | None = None
+    ratio: ArrayLike,
+    bits: int,
+    shift_floor: int = 0,
+    shift_cap: int | None = None,
+    reach: ArrayLike | None = None,
+    largest_scale: int = SCALE_MAX,
+    *,
+    half_up: bool = False,
 ) -> Requantization:
     """Split accumulator scale / output scale into multiplier and shifts: ``req`` of reference/arithmetic.md 2.3
     and 2.6.
@@ -142,15 +161,15 @@ def requantization(
         shift_cap: upper limit of it; :data:`ACCUMULATOR_SHIFT_MAX` for convolutions, None elsewhere.
         reach: what the largest output is in accumulator units, from which a convolution's ``right_shift`` follows: its
             threshold as it was before the scale was rounded to float32. None where ``ratio`` says it.
+        largest_scale: upper limit of the multiplier.
+        half_up: whether a multiplier between two integers becomes the larger, not the even one.
 
     Nothing shifts left behind the multiplier: a ratio beyond 2**15 saturates (the mean of a normalised tensor in
     ``swin``), so does an infinite one, of an output whose scale is 0. A ratio of 0, of an infinite output scale, gives
     0.
     """
     r = _bounded(ratio)
-    mantissa, exponent = np.frexp(r)
-    scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX).astype(np.int64)
-    total = SCALE_BITS - exponent.astype(np.int64)
+    scale, total = _multiplier(r, largest_scale, half_up=half_up)
     qmax = (1 << (bits - 1)) - 1
     largest = qmax / r if reach is None else _bounded(reach) * (1 + REACH_MARGIN)
     wanted = np.ceil(np.log2(largest / SCALE_MAX)).astype(np.int64)
@@ -164,9 +183,7 @@ def requantization_of_sum(ratio: float, bits: int) -> Requantization:
     The multiplier's shift is fixed, 22 for int8 and 14 for int16; the rest is taken off the accumulator. Where the
     multiplier is above 32511 this is one bit more than elsewhere (21 of 21 such nodes in 9 networks).
     """
-    mantissa, exponent = np.frexp(_bounded(ratio))
-    scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX).astype(np.int64)
-    total = SCALE_BITS - exponent.astype(np.int64)
+    scale, total = _multiplier(_bounded(ratio), SCALE_MAX_OF_PAIR)
     right_shift = np.maximum(total - _SUM_SHIFT[bits], 0)
     return Requantization(scale, right_shift, np.maximum(total - right_shift, 0))
 
@@ -175,13 +192,21 @@ _SUM_SHIFT = MappingProxyType({8: 22, 16: 14})
 
 
 def mantissa_and_shift(ratio: ArrayLike) -> tuple[Integers, Integers]:
-    """``ratio ~ scale * 2**shift`` with a 15-bit ``scale`` (``e_scale``, ``e_shift`` of
-    reference/arithmetic.md 2.5 and 2.6), 32767 at the most (``regnet_se`` with all own options, as the original built
-    it).
+    """``ratio ~ scale * 2**shift`` with a 15-bit ``scale`` (``e_scale``, ``e_shift`` of reference/arithmetic.md 2.5),
+    32767 at the most (``regnet_se`` with all own options, as the original built it).
     """
-    mantissa, exponent = np.frexp(np.asarray(ratio, np.float64))
-    scale = np.minimum(np.rint(mantissa * (1 << SCALE_BITS)), SCALE_MAX)
-    return scale.astype(np.int64), exponent.astype(np.int64) - SCALE_BITS
+    scale, places = _multiplier(np.asarray(ratio, np.float64), SCALE_MAX)
+    return scale, -places
+
+
+def operand_shift(ratio: float) -> int:
+    """Bits by which a sum of two maps shifts the operand of the larger scale to the left: the most with which
+    ``ratio``, the other scale over that, is no more than 32767 (``x_shift`` of reference/arithmetic.md 2.6).
+
+    Of ratios between 32766.5 and 32768, those above 32767 give one bit less, and an ``e_scale`` of 16384 (18 of 18 sums
+    and differences that were asked: ``tests/parity/multipliers.py``).
+    """
+    return math.floor(math.log2(SCALE_MAX / float(_bounded(ratio)[0])))
 
 
 def split_bias(bias: ArrayLike) -> tuple[Integers, Integers]:
