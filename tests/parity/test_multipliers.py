@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -13,6 +14,7 @@ from engine.config import load_config
 from engine.convert import conversion
 from engine.convert.items import QUANTIZED
 from engine.ir import to_bytes
+from engine.ops.core.fixed_point import requantization
 from tests.parity.multipliers import ASKED, RECORDED, Question, answers, write
 
 GROUPS = json.loads(RECORDED.read_text(encoding="utf-8"))
@@ -23,9 +25,30 @@ def test_all_kinds_are_recorded() -> None:
     assert all(len(group["answers"]) >= 20 for group in GROUPS)
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=[f"{group['kind']}_{group['march']}" for group in GROUPS])
-def test_every_multiplier_and_shift_is_the_original_s(group: dict[str, Any], tmp_path: Path) -> None:
-    kind, recorded = group["kind"], group["answers"]
-    path = write(tmp_path, kind, group["march"], [Question(*scales) for scales, _ in recorded])
-    ours = onnx.load_model_from_string(to_bytes(conversion(load_config(path))[QUANTIZED]))
-    assert answers(ours, kind, len(recorded)) == [answer for _, answer in recorded]
+def recorded(kind: str) -> list[Any]:
+    return [pair for group in GROUPS if group["kind"] == kind for pair in group["answers"]]
+
+
+@pytest.mark.parametrize(
+    ("group", "ours"),
+    [
+        *((group, group["kind"]) for group in GROUPS if group["kind"] not in {"Add", "Concat"}),
+        *((group, "Sub") for group in GROUPS if group["kind"] == "Add"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else f"{each['kind']}_{each['march']}",
+)
+def test_every_multiplier_and_shift_is_the_original_s(group: dict[str, Any], ours: str, tmp_path: Path) -> None:
+    """A sum is asked as a difference: of ``load`` ptqlab still takes one into the convolution whose threshold is given,
+    which the original leaves apart.
+    """
+    asked = [Question(*scales) for scales, _ in group["answers"]]
+    converted = conversion(load_config(write(tmp_path, ours, group["march"], asked)))[QUANTIZED]
+    found = answers(onnx.load_model_from_string(to_bytes(converted)), ours, len(asked))
+    assert found == [answer for _, answer in group["answers"]]
+
+
+def test_what_is_requantised_is_divided_in_float32() -> None:
+    """The operands of the Concats are asked of the function: with ``load`` ptqlab rescales none of them."""
+    for (first, _, output), (scale, shift) in recorded("Concat"):
+        split = requantization(np.float32(first) / np.float32(output), 8, half_up=True)
+        assert (split.scale[0], split.right_shift[0] + split.out_shift[0]) == (scale, shift)
