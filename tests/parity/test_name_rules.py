@@ -19,7 +19,6 @@ IN_LARGER_NETWORKS = {
     "name.further-calibration",
     "name.further-calibrated",
     "name.unit-convolution",
-    "name.operand",
     "name.float-of-calibrated",
     "name.casts",
     "name.rescaling-convolution",
