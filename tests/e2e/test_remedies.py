@@ -153,7 +153,7 @@ REMEDIES = [
     ),
     operator(
         "GridSample",
-        f"{HEAD}y = GridSample(c, W(1, 8, 8, 2)); z = Conv(y, W(4, 8, 1, 1), W(4))",
+        f"{HEAD}y = GridSample(c, W(1, 8, 16, 2)); z = Conv(y, W(4, 8, 1, 1), W(4))",
         "cut it off",
         rewrite="grid_sample,tail",
         opset=16,

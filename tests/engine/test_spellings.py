@@ -190,9 +190,9 @@ SAME: Mapping[str, Function] = {
     ),
     "doubled by lines": function(
         'y = Resize(c, None, [1.0, 1.0, 2.0, 2.0], mode="linear")',
-        'y = Resize(c, None, None, [1, 8, 16, 16], mode="linear", coordinate_transformation_mode="pytorch_half_pixel")',
         'y = Resize(c, None, None, Concat(Slice(Shape(c), [0], [2]), [16, 16], axis=0), mode="linear")',
     ),
+    "without negative numbers": function("y = Relu(c)", "y = Clip(c, 0.0)"),
     "parts": function(
         "a, b = Split(c, axis=1); y = Concat(b, a, axis=1)",
         "a, b = Split(c, [4, 4], axis=-3); y = Concat(b, a, axis=-3)",
@@ -248,7 +248,7 @@ SAME: Mapping[str, Function] = {
 }
 
 APART: Mapping[str, tuple[str, str, str]] = {
-    "one limit": ("y = Relu(c)", "y = Clip(c, 0.0)", "a Clip of one limit is a table: operators.csv, Clip max only"),
+    "one limit": ("y = Clip(c, 0.0, 6.0)", "y = Clip(c, None, 6.0)", "operators.csv, Clip max only: a table"),
     "one slope": ("y = LeakyRelu(c, alpha=0.1)", "y = PRelu(c, [0.1])", "golden conversions act_LeakyRelu, act_prelu"),
     "maximum": ("y = Relu(c)", "y = Max(c, 0.0)", "operators.csv, Max const"),
     "averages of 8 x 8": (
