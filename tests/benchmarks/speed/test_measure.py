@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.speed.measure import Extent, NetworkReport, as_json, bench_network
 from benchmarks.speed.roofline import Peaks, Roofline
 from benchmarks.speed.suite import SuiteNetwork, SuitePart
@@ -13,6 +15,7 @@ from harness.bench.measure import BenchReport
 from tests.engine.simulate.test_session import float_model
 
 
+@pytest.mark.nightly
 def test_a_network_of_the_suite_with_all_that_may_be_measured(tmp_path: Path) -> None:
     file = tmp_path / "net.onnx"
     save_model(float_model(), file)

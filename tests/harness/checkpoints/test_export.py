@@ -99,6 +99,7 @@ def test_torchscript(tmp_path: Path) -> None:
     assert_equal_to_torch(torch, network, of_size.path)
 
 
+@pytest.mark.nightly
 def test_torchscript_of_ultralytics_says_its_size_and_classes(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     network = made_network(torch)

@@ -322,6 +322,7 @@ class TestMaking:
         assert self.tables(alone) == self.tables(first) == self.tables(second)
         assert [path.read_bytes() for path in cache.iterdir()] == [kept]
 
+    @pytest.mark.nightly
     def test_a_damaged_copy_is_made_again(self, tmp_path: Path, cache: Path) -> None:
         first = self.made(tmp_path / "first")
         file = next(cache.iterdir())

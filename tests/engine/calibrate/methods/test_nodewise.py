@@ -16,7 +16,7 @@ COUNT = 24
 
 
 @pytest.mark.parametrize("spoilt", [False, True])
-@pytest.mark.parametrize("calibration_type", ["max", "kl"])
+@pytest.mark.parametrize("calibration_type", ["max", pytest.param("kl", marks=pytest.mark.nightly)])
 def test_samples_are_evenly_spread_and_finite(calibration_type: str, spoilt: bool) -> None:
     model = residual()
     placed = place(model, "bayes-e").model

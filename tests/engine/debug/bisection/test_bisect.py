@@ -249,7 +249,7 @@ def set_constant(node: ir.Node, index: int, array: NDArray) -> None:
 
 FAULTS = (wrong_mean, swapped_rgb, broken_pass, bad_threshold, wrong_shift, bad_tile)
 SEEDS = range(35)
-BY_DAY = range(5)
+BY_DAY = range(3)
 WHOLE = range(8)
 """Seeds of which all stages are compared. Of the others it is the faulty one with the one before it: those before them
 are compared in :func:`test_sound_conversions_keep_all_bounds`, and what follows cannot be the first bad stage."""
