@@ -14,12 +14,11 @@ from engine.perf import Performance
 from engine.terms import InputType
 from research.built import builder
 from research.corpus import MeasuredRow, read_rows
-from tests.conftest import PROFILE
 
 pytestmark = pytest.mark.reference
 
-SAMPLE, SAMPLE_OF_VARIED = (2, 1) if PROFILE == "nightly" else (6, 3)
-"""Every so many rows of single layers and stacks, and of :data:`VARIED`, are built: half a minute at night."""
+BY_DAY, AT_NIGHT = (6, 3), (2, 1)
+"""Every so many rows of single layers and stacks, and of :data:`VARIED`, are built."""
 LEAST_US = 30.0
 """Rows below are left out of latency errors, as the bars leave them out."""
 
@@ -31,12 +30,14 @@ Predictions = list[tuple[MeasuredRow, Performance]]
 
 
 @pytest.fixture(scope="module")
-def predictions(reference_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Predictions:
-    """What the converter predicts for rows at O2."""
+def predictions(
+    request: pytest.FixtureRequest, reference_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Predictions:
+    """What the converter predicts for rows at O2; the parameter says how many of them."""
     target = tmp_path_factory.mktemp("models") / "model.onnx"
     build = builder(reference_dir / "latency" / "build_model.py")
     found = []
-    for row in chosen(read_rows(reference_dir / "latency" / "latency.jsonl")):
+    for row in chosen(read_rows(reference_dir / "latency" / "latency.jsonl"), *request.param):
         build(row.spec, target)
         node_info = {name: NodeInfo.model_validate(info) for name, info in row.spec.get("node_info", {}).items()}
         kind = InputType(row.spec.get("in_type", "featuremap"))
@@ -44,18 +45,18 @@ def predictions(reference_dir: Path, tmp_path_factory: pytest.TempPathFactory) -
     return found
 
 
-def chosen(rows: tuple[MeasuredRow, ...]) -> Iterator[MeasuredRow]:
-    """Every :data:`SAMPLE`-th row of one core at O2, and more of :data:`VARIED`."""
+def chosen(rows: tuple[MeasuredRow, ...], step: int, step_of_varied: int) -> Iterator[MeasuredRow]:
+    """Every ``step``-th row of one core at O2; of :data:`VARIED` every ``step_of_varied``-th."""
     plain = [
         row
         for row in rows
         if "net" not in row.spec and (row.optimize_level, row.compile_mode, row.core_num) == ("O2", "latency", 1)
     ]
-    return (
-        row for index, row in enumerate(plain) if index % (SAMPLE_OF_VARIED if row.group in VARIED else SAMPLE) == 0
-    )
+    steps = [step_of_varied if row.group in VARIED else step for row in plain]
+    return (row for index, row in enumerate(plain) if index % steps[index] == 0)
 
 
+@pytest.mark.parametrize("predictions", [AT_NIGHT], ids=["all"], indirect=True)
 @pytest.mark.nightly
 @pytest.mark.parametrize("march", ["bayes-e", "bayes", "bernoulli2"])
 def test_o2_is_predicted_as_well_as_documented(predictions: Predictions, march: str) -> None:
@@ -70,6 +71,9 @@ def test_o2_is_predicted_as_well_as_documented(predictions: Predictions, march: 
     assert np.quantile(traffic, 0.9) <= 0.10
 
 
+@pytest.mark.parametrize(
+    "predictions", [BY_DAY, pytest.param(AT_NIGHT, marks=pytest.mark.nightly)], ids=["some", "all"], indirect=True
+)
 def test_cpu_nodes_and_subgraphs_are_those_of_the_original(predictions: Predictions) -> None:
     """Names and types of CPU nodes, and how often the BPU is left."""
     differences = {
