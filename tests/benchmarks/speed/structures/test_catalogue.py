@@ -1,17 +1,18 @@
-"""The networks of ``ptqlab bench zoo``: they are what they are called, and the same every time."""
+"""The networks of ``python -m benchmarks.speed structures``: they are what they are called, and the same every time."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import onnx
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks.speed.structures.catalogue import STRUCTURES, build
 from engine.errors import ConfigError
-from harness.cli.main import app
+from tests.conftest import ROOT
 
 MEGA_WEIGHTS = {
     "mobilenet_v2": 3.5,
@@ -46,12 +47,14 @@ def test_unknown_structure_is_refused() -> None:
 
 @pytest.mark.nightly
 def test_one_structure_is_measured_and_profiled() -> None:
-    command = ["bench", "lstm_recogniser", "--batch", "1,2", "--rounds", "1"]
-    result = CliRunner().invoke(app, [*command, "--json"])
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout)
+    command = [sys.executable, "-m", "benchmarks.speed", "lstm_recogniser", "--batch", "1,2", "--rounds", "1"]
+    command += ["--no-peers", "--no-memory"]
+
+    def printed(option: str) -> str:
+        return subprocess.run([*command, option], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    report = json.loads(printed("--json"))
     assert [(row["model"], row["batch"]) for row in report["simulator"]] == [("lstm_recogniser", b) for b in (1, 2)]
     assert all(row["ratio_to_float"] > 0 for row in report["simulator"])
     assert "LSTM" in {row["op_type"] for row in report["profile"]}
-    table = CliRunner().invoke(app, [*command, "--profile"])
-    assert "outside kernels" in table.stdout
+    assert "outside kernels" in printed("--profile")
