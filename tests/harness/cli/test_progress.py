@@ -49,6 +49,13 @@ def test_on_a_terminal_the_bar_moves_with_every_trial() -> None:
     assert "[2/3]" not in console.export_text()
 
 
+def test_elsewhere_each_stage_behind_the_trials_is_told_once() -> None:
+    bar, console, _ = shown(terminal=False)
+    for text in ("compiles, 3 s", "compiles, 9 s", "writes", "compiles"):
+        bar.tell(text)
+    assert console.export_text().splitlines() == ["compiles", "writes", "compiles"]
+
+
 def test_a_long_name_is_cut_on_the_bar() -> None:
     bar, _, progress = shown(terminal=True)
     bar.planned([])
