@@ -149,7 +149,7 @@ class OutputRelay(Data):
         rescaled_pixel_bytes: stored and loaded once more at O0, per pixel of a map of which only the scale changes.
         passes: how often maps pass over DDR at O0 besides, of layers of a kind (a ``CostKind``), of rows that change
             places (``swapped``), and of what a layer reads in another layout than the one before it left
-            (``arranged``). Ten figures, of 420 layers of 25 draws on bayes-e; bayes has the same, asked of nobody.
+            (``arranged``). Ten figures, of 420 layers of 25 draws on bayes-e; bayes takes them over.
     """
 
     rows: tuple[int, ...]
