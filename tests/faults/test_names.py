@@ -2,8 +2,8 @@
 
 The campaign of hostile names: ``python -m pytest -m "" tests/faults/test_names.py``. One name holds markup that ends
 what it could stand in, scripts, an address that is a script, control characters, one that turns the order of letters
-round, and what templates and rich take for their own. All names of a model, a sweep, a night, a trial and of what is guessed
-of a network are this one.
+round, and what templates and rich take for their own. All names of a model, a sweep, a night, a trial and of what is
+guessed of a network are this one.
 """
 
 from __future__ import annotations
