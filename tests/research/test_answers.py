@@ -59,7 +59,10 @@ def test_networks_count_subgraph_by_subgraph_and_by_level() -> None:
         AskedSubgraph(latency_us=5.0, loaded=1, stored=1),
     )
     found = [
-        Answered(AskedDraw(family=family, index=0, march="bayes-e", level=level, cores=1, subgraphs=figures), ((), ()))  # type: ignore[arg-type]
+        Answered(
+            AskedDraw(family=family, index=0, march="bayes-e", level=level, cores=1, subgraphs=figures),
+            ((), ()),  # type: ignore[arg-type]  # schedules are handed on unread
+        )
         for family, level in WHOLE.items()
     ]
     for fused in (True, False):
