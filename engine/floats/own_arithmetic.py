@@ -17,7 +17,7 @@ order of operations brings to the original's bits. ONNX Runtime computes everyth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError
 from engine.floats.compiled import ELEMENTWISE_BLOCK, GELU, MEAN_OF_MIDDLE, RSQRT, SOFTMAX_ROWS, SWISH
+from engine.floats.rational import LIMIT, TANH_ABOVE, TANH_BELOW
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
 from engine.native.loops import Loop
 from engine.ops.foreign.composite import PREPROCESS
@@ -107,43 +108,26 @@ def _rsqrt(node: ir.Node) -> Compute:
     return compute
 
 
-_TANH_LIMIT = np.float32(9)
-_TANH_ABOVE = np.asarray(
-    (
-        -2.76076847742355e-16,
-        2.00018790482477e-13,
-        -8.60467152213735e-11,
-        5.12229709037114e-08,
-        1.48572235717979e-05,
-        6.37261928875436e-04,
-        4.89352455891786e-03,
-    ),
-    np.float32,
-)
-"""Of the odd polynomial above the line, the highest power first (onnxruntime/core/mlas/lib/tanh.cpp)."""
-_TANH_BELOW = np.asarray(
-    (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03), np.float32
-)
 _TANH_BLOCK = 1 << 14
 
 
 def _tanh(node: ir.Node) -> Compute:
     """Quotient of two polynomials, products and sums rounded together; of magnitude 1 at most."""
 
-    def polynomial(square: Array, factors: Array) -> Array:
+    def polynomial(square: Array, factors: Sequence[np.float32]) -> Array:
         wide = square.astype(np.float64)  # holds every product
         total = np.full_like(square, factors[0])
-        for factor in factors[1:].astype(np.float64):
+        for factor in map(np.float64, factors[1:]):
             total = (total * wide + factor).astype(np.float32)
         return total
 
     def compute(source: Array, result: Array) -> None:
         numbers, out = np.ascontiguousarray(source).reshape(-1), result.reshape(-1)
         for start in range(0, len(numbers), _TANH_BLOCK):  # what is in between stays in the cache
-            x = np.clip(numbers[start : start + _TANH_BLOCK], -_TANH_LIMIT, _TANH_LIMIT)
+            x = np.clip(numbers[start : start + _TANH_BLOCK], -LIMIT, LIMIT)
             square = x * x
-            above = polynomial(square, _TANH_ABOVE) * x
-            out[start : start + _TANH_BLOCK] = np.clip(above / polynomial(square, _TANH_BELOW), -1, 1)
+            above = polynomial(square, TANH_ABOVE) * x
+            out[start : start + _TANH_BLOCK] = np.clip(above / polynomial(square, TANH_BELOW), -1, 1)
 
     return compute
 

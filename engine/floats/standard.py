@@ -17,6 +17,7 @@ from engine.alignment import aligned
 from engine.errors import ModelError
 from engine.floats.convolution import convolved, window_of
 from engine.floats.pool import pooled, windows_of
+from engine.floats.recurrent import cell_of, recurred
 from engine.floats.resize import ResizePlan, plan_of, resized
 from engine.floats.softmax.definition import softmax_over
 from engine.ir import constant_of
@@ -37,7 +38,7 @@ class StandardNode:
     the rest of the graph, so that the result of a node never changes with what stands around it. A Softmax of float32,
     which ONNX Runtime computes otherwise on other CPUs, is that of :mod:`engine.floats.softmax.definition`, a
     convolution over one axis that of :mod:`engine.floats.convolution`, a Resize that of :mod:`engine.floats.resize`,
-    and a MaxPool that of :mod:`engine.floats.pool`.
+    a MaxPool that of :mod:`engine.floats.pool`, and an LSTM or GRU that of :mod:`engine.floats.recurrent`.
     """
 
     def __init__(self, node: ir.Node, opsets: dict[str, int]) -> None:
@@ -68,6 +69,8 @@ class StandardNode:
             return self._resize
         if self._node.op_type == "MaxPool" and list(feed) == ["i0"] and windows_of(self._node, feed["i0"]) is not None:
             return self._pool
+        if list(feed) == ["i0"] and cell_of(self._node, operands) is not None:
+            return self._recur
         model = self._one_node_model(feed)
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -103,6 +106,13 @@ class StandardNode:
         if plan is None:
             raise ModelError(f"node {self._node.name} (Resize) cannot be computed on shape {given['i0'].shape}")
         return [resized(given["i0"], plan)]
+
+    def _recur(self, given: dict[str, Array]) -> list[Array]:
+        cell = cell_of(self._node, [given["i0"], *self._constants[1:]])
+        if cell is None:
+            where = f"node {self._node.name} ({self._node.op_type})"
+            raise ModelError(f"{where} cannot be computed on shape {given['i0'].shape}")
+        return [*recurred(given["i0"], cell)][: len(self._node.outputs)]
 
     def _run(self, session: ort.InferenceSession, given: dict[str, Array]) -> list[Array]:
         try:

@@ -17,6 +17,8 @@ COMPILED = (
     "floats/compiled.py",
     "floats/multiply_add.py",
     "floats/*_loops.py",
+    "floats/fused.py",
+    "floats/rational.py",
     "floats/softmax/exponential.py",
     "floats/softmax/loops.py",
     "simulate/kernels/*.py",

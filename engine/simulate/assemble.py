@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import STANDARD_OPERATORS, has_bpu_operator, operator, read_attributes
-from engine.simulate.lowering import FLOAT_LOWERINGS, LOWERINGS, STANDARD_LOWERINGS, Call, NotLowered
+from engine.simulate.lowering import (
+    FLOAT_LOWERINGS,
+    LOWERINGS,
+    RECURRENT_LOWERINGS,
+    STANDARD_LOWERINGS,
+    Call,
+    NotLowered,
+)
 from engine.simulate.program import Assembler, Operand, Program, Tensor
 from engine.simulate.reference import MISFITS, STANDARD_DOMAINS, name_of, node_function, sorted_copy, split_constants
 from engine.simulate.tensors import describe, graph_inputs
@@ -142,7 +149,11 @@ def _instructions(node: ir.Node, model: ir.Model, given: Sequence[Operand], prog
     movement = None if standard is None else STANDARD_LOWERINGS.get(standard.instructions)
     if movement is not None:
         return movement(node, given, program)
-    computation = FLOAT_LOWERINGS.get(node.op_type) if node.domain in STANDARD_DOMAINS else None
+    if node.domain not in STANDARD_DOMAINS:
+        raise NotLowered("the machine has no instructions for it")
+    recurrent, computation = RECURRENT_LOWERINGS.get(node.op_type), FLOAT_LOWERINGS.get(node.op_type)
+    if recurrent is not None:
+        return recurrent(node, given, program)
     if computation is None:
         raise NotLowered("the machine has no instructions for it")
     return [computation(node, model.opset_imports.get("", 0), given, program)]

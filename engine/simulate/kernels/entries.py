@@ -21,6 +21,7 @@ from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import float_convolution as float_conv
 from engine.simulate.kernels import interpreter as machine
+from engine.simulate.kernels import recurrent as cells
 from engine.simulate.kernels import softmax as powers
 from engine.simulate.kernels.instructions import ENTRIES, INSTRUCTION
 
@@ -183,6 +184,14 @@ def _resize(sources: str) -> Kernel:
     return resize
 
 
+def _recurrent(sources: str) -> Kernel:
+    def recurrent(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        cells.recurrent(carray(f, 1)[0], arena, scratch, begin, end)
+
+    return recurrent
+
+
 def _leader(sources: str) -> Kernel:
     def leader(
         seats: int, helpers: int, records: int, count: int, arena: int, scratch: int, state: int, threads: int
@@ -222,6 +231,7 @@ MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "cast": _cast,
     "float_convolution": _float_convolution,
     "resize": _resize,
+    "recurrent": _recurrent,
     "leader": _leader,
     "helper": _helper,
 }

@@ -36,6 +36,7 @@ class InstructionKind(IntEnum):
     CAST = 16
     FLOAT_CONVOLUTION = 17
     RESIZE = 18
+    RECURRENT = 19
 
 
 FIELDS = (
@@ -56,7 +57,7 @@ FIELDS = (
     "stride_h",
     "stride_w",
     "top",  # PAD: rows above
-    "left",  # PAD: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row
+    "left",  # PAD: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row; RECURRENT: 1 for backwards
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of
@@ -77,7 +78,7 @@ FIELDS = (
     "low",  # smallest and largest value of the result; FLOAT_CONVOLUTION: bits of the smallest
     "high",
     "shift",  # AVERAGE_POOL: fraction bits
-    "operation",  # ARITHMETIC: of engine.simulate.kernels.operations
+    "operation",  # ARITHMETIC, RECURRENT: of engine.simulate.kernels.operations
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
     "along",  # QUANTIZE, DEQUANTIZE: 1 where the elements of a run have one scale each
     "wide",  # ELEMENTWISE: 1 for 64 bits; FLOAT_CONVOLUTION: numbers in a row of x with its zeros, 0 where it has none
@@ -87,12 +88,12 @@ FIELDS = (
     # rows, lower rows; int64 (2, rows)
     "columns_from",  # BILINEAR, RESIZE: the same per output column
     "dims",  # address of a shape and strides in elements: int64 (rows, 4)
-    "table",  # address of look-up tables, an entry for each integer
+    "table",  # address of look-up tables, an entry for each integer; RECURRENT: of first states and cells
     "period",  # TABLE: number of tables; element i uses table i % period; QUANTIZE: number of scales; ELEMENTWISE: of
     # parameters in a row
     "kernel",  # address of the compiled kernel of the kind; 0 until the machine sets it
     "count",  # TABLE, CAST: elements per unit; SOFTMAX: of a row; QUANTIZE: elements that one scale covers;
-    # FLOAT_CONVOLUTION: taps that are summed at once
+    # FLOAT_CONVOLUTION, RECURRENT: products that are summed at once
 )
 
 INSTRUCTION = np.dtype([(name, np.int64) for name in FIELDS])

@@ -39,6 +39,7 @@ from engine.simulate.lowering.pooling import (
     lower_global_max_pool,
     lower_max_pool,
 )
+from engine.simulate.lowering.recurrent import RECURRENT_LOWERINGS
 from engine.simulate.lowering.reduction import lower_position, lower_reduced_maximum, lower_reduced_sum
 from engine.simulate.lowering.standard import (
     StandardLowering,
@@ -54,7 +55,7 @@ from engine.simulate.lowering.standard import (
 from engine.simulate.lowering.tables import lower_requantize, lower_table_of_ramp
 from engine.simulate.lowering.transposed import lower_transposed_convolution
 
-__all__ = ["FLOAT_LOWERINGS", "LOWERINGS", "STANDARD_LOWERINGS", "Call", "NotLowered"]
+__all__ = ["FLOAT_LOWERINGS", "LOWERINGS", "RECURRENT_LOWERINGS", "STANDARD_LOWERINGS", "Call", "NotLowered"]
 
 LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
     {

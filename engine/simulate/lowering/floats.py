@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+from numpy.typing import NDArray
 
-from engine.floats.convolution import products_at_once, window_of
+from engine.floats.convolution import RowWindow, products_at_once, window_of
 from engine.floats.pool import Steps, windows_of
 from engine.floats.resize import plan_of
 from engine.ir import attribute
@@ -27,6 +29,7 @@ from engine.simulate.lowering.common import NotLowered, broadcast_strides, dense
 from engine.simulate.lowering.movement import bordered, extract, pad, transpose
 from engine.simulate.program import Assembler, Operand, Tensor
 
+Array = NDArray[Any]
 FloatLowering = Callable[[ir.Node, int, Sequence[Operand], Assembler], Tensor]
 """Appends the instructions of a node of an opset; its result. It raises NotLowered where the machine has none."""
 
@@ -145,6 +148,15 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
     window = window_of(node, [x, weights, bias])
     if window is None:
         raise NotLowered("it is no convolution of float32 over one axis")
+    products = math.prod(weights.shape[1:])
+    at_once = products_at_once(products, window.positions(x.shape[2], weights.shape[2]))
+    return convolve(x, weights, bias, window, at_once, program)
+
+
+def convolve(
+    x: Tensor, weights: Array, bias: Array | None, window: RowWindow, at_once: int, program: Assembler
+) -> Tensor:
+    """:func:`engine.floats.convolution.convolved` of one sample, ``at_once`` products of a sum by themselves."""
     outputs, inside, taps = weights.shape
     count = window.positions(x.shape[2], taps)
     steps = (count - 1) * window.stride + 1
@@ -177,7 +189,7 @@ def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Ass
         **zeros,
         **{"out_c": outputs, "out_w": steps, "groups": window.groups, "panels": panels, "taps": inside * taps},
         tile_rows=height,
-        count=products_at_once(inside * taps, count),
+        count=at_once,
         group_weights=inside * wide * 4,
         low=_SMALLEST,
         tap_offsets=program.address(offsets.astype(np.int64)),

@@ -1,0 +1,184 @@
+"""LSTM and GRU of float32 as both simulators compute them: on every CPU the same bits.
+
+The CPU's side of a quantised network has such nodes where a sequence is too long to be unrolled. ONNX Runtime on a CPU
+with fused multiply-add gives the same bits (``tests/engine/floats/test_recurrent.py`` asks it). Nodes with computed
+weights, states or lengths, peepholes, clipping or other activations stay with ONNX Runtime, as do those of more than
+:data:`MOST_STEPS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from engine.floats.fused import fused
+from engine.floats.rational import ONE, gru_logistic, gru_tanh, logistic, tanh
+from engine.ir import attribute
+
+Floats = NDArray[np.float32]
+
+AT_ONCE = 256
+"""Products of a sum that are added up by themselves before they count: ONNX Runtime's blocks of a packed matrix."""
+MOST_STEPS = 1 << 16
+"""Steps of all directions times the width of the state, beyond which the definition would take seconds."""
+GATES: Mapping[str, int] = MappingProxyType({"LSTM": 4, "GRU": 3})
+"""By operator type: i, o, f, c and z, r, h."""
+_WAYS: Mapping[str, tuple[bool, ...]] = MappingProxyType(
+    {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+)
+_ACTIVATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
+)
+_LENGTHS, _STATE, _CELL, _PEEPHOLES = 4, 5, 6, 7
+_ELSEWHERE = ("clip", "activation_alpha", "activation_beta", "input_forget", "layout")
+"""Attributes that change what is computed."""
+
+
+@dataclass(frozen=True)
+class RecurrentCell:
+    """A node's parameters; of each direction, as ONNX orders them.
+
+    Attributes:
+        op_type: ``LSTM`` or ``GRU``.
+        backwards: of each direction, whether it goes from the last step to the first.
+        resets_product: of a GRU, whether the reset gate multiplies the product with the state, not the state
+            (``linear_before_reset``).
+        weights: of the input, float32 (directions, gates * hidden, inputs).
+        recurrence: weights of the state, float32 (directions, gates * hidden, hidden).
+        bias: float32 (directions, 2 * gates * hidden), that of the input first.
+        state: what it starts with, float32 (directions, rows, hidden).
+        cell: the same of an LSTM's cell.
+    """
+
+    op_type: str
+    backwards: tuple[bool, ...]
+    resets_product: bool
+    weights: Floats
+    recurrence: Floats
+    bias: Floats
+    state: Floats
+    cell: Floats
+
+    @property
+    def hidden(self) -> int:
+        """Width of the state."""
+        return self.recurrence.shape[2]
+
+    @property
+    def biases(self) -> tuple[Floats, Floats]:
+        """Those of the input and of the state, each (directions, gates * hidden)."""
+        half = self.bias.shape[1] // 2
+        return self.bias[:, :half], self.bias[:, half:]
+
+
+def cell_of(node: ir.Node, inputs: Sequence[Any]) -> RecurrentCell | None:
+    """The parameters of an LSTM or GRU that is computed here; ``None`` for any other node.
+
+    Args:
+        node: a standard node.
+        inputs: of the node; constants as arrays, the sequence as anything with ``shape`` and ``dtype``, None where one
+            is omitted.
+    """
+    if node.op_type not in GATES or any(attribute(node, name, 0) for name in _ELSEWHERE):
+        return None
+    x, *given = [*inputs, *[None] * (_PEEPHOLES + 1 - len(inputs))]
+    constants = all(value is None or isinstance(value, np.ndarray) for value in given)
+    if not constants or given[_LENGTHS - 1] is not None or given[_PEEPHOLES - 1] is not None:
+        return None
+    present = [value for value in (x, *given) if value is not None]
+    if len(x.shape) != 3 or 0 in x.shape or any(value.dtype != np.float32 for value in present):
+        return None
+    backwards = _WAYS.get(str(attribute(node, "direction", "forward")))
+    names = tuple(str(name).lower() for name in attribute(node, "activations", ()))
+    if backwards is None or (names and names != _ACTIVATIONS[node.op_type] * len(backwards)):
+        return None
+    return _fitting(node, tuple(x.shape), given, backwards)
+
+
+def _fitting(
+    node: ir.Node, shape: tuple[int, ...], given: Sequence[Any], backwards: tuple[bool, ...]
+) -> RecurrentCell | None:
+    """The parameters, if their shapes belong together and are not too large."""
+    weights, recurrence, bias = given[:3]
+    ways, (steps, rows, inputs), gates = len(backwards), shape, GATES[node.op_type]
+    if weights is None or recurrence is None or recurrence.ndim != 3:
+        return None
+    hidden = recurrence.shape[2]
+    states = [given[place - 1] for place in (_STATE, _CELL)]
+    bias = np.zeros((ways, 2 * gates * hidden), np.float32) if bias is None else bias
+    state, cell = (np.zeros((ways, rows, hidden), np.float32) if value is None else value for value in states)
+    fits = (
+        attribute(node, "hidden_size", hidden) == hidden > 0
+        and weights.shape == (ways, gates * hidden, inputs)
+        and recurrence.shape == (ways, gates * hidden, hidden)
+        and bias.shape == (ways, 2 * gates * hidden)
+        and state.shape == cell.shape == (ways, rows, hidden)
+    )
+    if not fits or ways * steps * hidden > MOST_STEPS:
+        return None
+    resets = bool(attribute(node, "linear_before_reset", 0))
+    return RecurrentCell(node.op_type, backwards, resets, weights, recurrence, bias, state, cell)
+
+
+def recurred(x: Floats, cell: RecurrentCell) -> list[Floats]:
+    """All outputs of the node.
+
+    A sum of products begins with 0; one multiply-add, rounded once, follows the other; after each :data:`AT_ONCE` they
+    begin from 0 anew, and these sums are added up. The products with the state are added to those with the input block
+    by block, then both biases, which are added up first.
+
+    Args:
+        x: (steps, rows, inputs).
+        cell: parameters.
+
+    Returns:
+        Y (steps, directions, rows, hidden), Y_h (directions, rows, hidden) and, of an LSTM, Y_c as Y_h.
+    """
+    step = _lstm_step if cell.op_type == "LSTM" else _gru_step
+    results = np.empty((len(x), len(cell.backwards), x.shape[1], cell.hidden), np.float32)
+    state, memory = cell.state.copy(), cell.cell.copy()
+    with np.errstate(all="ignore"):
+        for way, is_backwards in enumerate(cell.backwards):
+            products = _added(None, x, cell.weights[way])
+            for time in range(len(x))[:: -1 if is_backwards else 1]:
+                state[way], memory[way] = step(products[time], state[way], memory[way], cell, way)
+                results[time, way] = state[way]
+    return [results, state] if cell.op_type == "GRU" else [results, state, memory]
+
+
+def _lstm_step(products: Floats, state: Floats, memory: Floats, cell: RecurrentCell, way: int) -> tuple[Floats, Floats]:
+    sums = _added(products, state, cell.recurrence[way]) + sum(bias[way] for bias in cell.biases)
+    enter, leave, keep, new = np.split(sums, 4, axis=1)
+    memory = logistic(keep) * memory + logistic(enter) * tanh(new)
+    return logistic(leave) * tanh(memory), memory
+
+
+def _gru_step(products: Floats, state: Floats, memory: Floats, cell: RecurrentCell, way: int) -> tuple[Floats, Floats]:
+    """The reset gate has another logistic function than the update gate."""
+    gates = 2 * cell.hidden
+    of_input, of_state = (bias[way] for bias in cell.biases)
+    weights = cell.recurrence[way]
+    sums = _added(products[:, :gates], state, weights[:gates]) + (of_input + of_state)[:gates]
+    update, reset = logistic(sums[:, : cell.hidden]), gru_logistic(sums[:, cell.hidden :])
+    if cell.resets_product:
+        product = _added(np.broadcast_to(of_state[gates:], state.shape), state, weights[gates:])
+        new = (reset * product + products[:, gates:]) + of_input[gates:]
+    else:
+        new = _added(products[:, gates:], reset * state, weights[gates:]) + (of_input + of_state)[gates:]
+    return (ONE - update) * gru_tanh(new) + update * state, memory
+
+
+def _added(total: Floats | None, x: Floats, weights: Floats) -> Floats:
+    """``total`` and the products of ``x`` (..., count) with ``weights`` (results, count)."""
+    for start in range(0, x.shape[-1], AT_ONCE):
+        part = np.zeros((*x.shape[:-1], len(weights)), np.float32)
+        for index in range(start, min(start + AT_ONCE, x.shape[-1])):
+            part = fused(x[..., index, None], weights[:, index], part)
+        total = part if total is None else total + part
+    return np.empty(0, np.float32) if total is None else total

@@ -1,0 +1,211 @@
+"""Kernel of LSTM and GRU in float32; :mod:`engine.floats.recurrent` defines what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
+from numba import types
+from numba.core import cgutils
+
+from engine.floats.multiply_add import multiply_add
+from engine.floats.rational import (
+    GRU_LIMIT,
+    HALF,
+    LIMIT,
+    LOGISTIC_ABOVE,
+    LOGISTIC_BELOW,
+    LOGISTIC_LIMIT,
+    ONE,
+    TANH_ABOVE,
+    TANH_BELOW,
+    ZERO,
+)
+from engine.floats.softmax.loops import fused
+from engine.jit import compiled, intrinsic
+from engine.native.registers import LANES
+from engine.simulate.kernels.memory import copy_bytes, float32_at
+from engine.simulate.kernels.movement import fill
+from engine.simulate.kernels.operations import GRU_OF_PRODUCT, LSTM
+
+I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+FLOATS = ir.VectorType(F32, LANES)
+VECTORS = 8
+"""Sums that run side by side, so that none waits for its last addition."""
+WIDTH = VECTORS * LANES
+"""Columns of a panel of weights."""
+
+A0, A1, A2, A3, A4, A5, A6 = TANH_ABOVE
+B0, B1, B2, B3 = TANH_BELOW
+P0, P1, P2, P3, P4 = LOGISTIC_ABOVE
+Q0, Q1, Q2, Q3, Q4, Q5 = LOGISTIC_BELOW
+
+
+@intrinsic
+def add_products(typing_context: Any, x: Any, count: Any, block: Any, w: Any, out: Any) -> Any:
+    """``out[c] += sum_k x[k] * w[k, c]`` for :data:`WIDTH` columns: one multiply-add after the other.
+
+    After ``block`` of them from 0 anew; these sums are added to ``out``. Addresses of float32.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, count, block, w, out = args
+        sums = [cgutils.alloca_once(builder, FLOATS) for _ in range(VECTORS)]
+        blocks = builder.udiv(builder.add(count, builder.sub(block, _int(1))), block)
+        with cgutils.for_range(builder, blocks) as outer:
+            done = builder.mul(outer.index, block)
+            left = builder.sub(count, done)
+            for part in sums:
+                builder.store(ir.Constant(FLOATS, None), part)
+            with cgutils.for_range(builder, builder.select(builder.icmp_signed("<", left, block), left, block)) as loop:
+                index = builder.add(done, loop.index)
+                number = builder.load(_pointer(builder, x, builder.mul(index, _int(4)), F32), align=4)
+                one = builder.insert_element(ir.Constant(FLOATS, ir.Undefined), number, ir.Constant(I32, 0))
+                factor = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
+                row = builder.mul(index, _int(4 * WIDTH))
+                for v, part in enumerate(sums):
+                    at = _pointer(builder, w, builder.add(row, _int(4 * LANES * v)), FLOATS)
+                    builder.store(multiply_add(builder, [factor, builder.load(at, align=4), builder.load(part)]), part)
+            for v, part in enumerate(sums):
+                at = _pointer(builder, out, _int(4 * LANES * v), FLOATS)
+                builder.store(builder.fadd(builder.load(at, align=4), builder.load(part)), at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 5), codegen
+
+
+def _pointer(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value, kind: ir.Type) -> ir.Value:
+    return builder.inttoptr(builder.add(base, offset), kind.as_pointer())
+
+
+def _int(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+@compiled
+def clipped(x: Any, limit: Any) -> Any:
+    """At most ``limit`` in magnitude; NaN stays."""
+    x = -limit if x < -limit else x
+    return limit if x > limit else x
+
+
+@compiled
+def logistic(x: Any) -> Any:
+    """:func:`engine.floats.rational.logistic`."""
+    x = clipped(x, LOGISTIC_LIMIT)
+    s = x * x
+    above = fused(fused(fused(fused(P0, s, P1), s, P2), s, P3), s, P4) * x
+    result = above / fused(fused(fused(fused(fused(Q0, s, Q1), s, Q2), s, Q3), s, Q4), s, Q5) + HALF
+    result = ZERO if result < ZERO else result
+    return ONE if result > ONE else result
+
+
+@compiled
+def tanh(x: Any) -> Any:
+    """:func:`engine.floats.rational.tanh`."""
+    x = clipped(x, LIMIT)
+    s = x * x
+    above = fused(fused(fused(fused(fused(fused(A0, s, A1), s, A2), s, A3), s, A4), s, A5), s, A6) * x
+    return above / fused(fused(fused(B0, s, B1), s, B2), s, B3)
+
+
+@compiled
+def gru_tanh(x: Any) -> Any:
+    """:func:`engine.floats.rational.gru_tanh`."""
+    x = clipped(x, GRU_LIMIT)
+    s = x * x
+    above = ((((((A0 * s + A1) * s + A2) * s + A3) * s + A4) * s + A5) * s + A6) * x
+    return above / (((B0 * s + B1) * s + B2) * s + B3)
+
+
+@compiled
+def recurrent(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+    """Steps of an LSTM or GRU behind its products with the input: units are directions times rows.
+
+    x (in_h steps, in_w rows, groups directions, panels gates, out_c), y Y (in_h, groups, in_w, out_c) and behind it
+    the last cells (groups, in_w, out_c), float32. ``left`` is 1 where the first direction goes backwards, as the second
+    does. ``weights`` of a direction, ``group_weights`` bytes: panels (out_c, :data:`WIDTH`) for ``wide`` columns, all
+    gates of an LSTM or two of a GRU, then for ``splits`` columns, a GRU's third. ``params``, rows of ``params_pitch``
+    bytes per direction: biases of all gates, then that of a GRU's product; ``table`` states and cells that it starts
+    with (groups, in_w, 2, out_c).
+    """
+    h, gates, ways = f.out_c, f.panels, f.groups
+    sums, extra = float32_at(scratch, f.wide), float32_at(scratch + f.wide * 4, f.splits)
+    at = scratch + (f.wide + f.splits) * 4
+    state, cell, reset = float32_at(at, h), float32_at(at + 4 * h, h), float32_at(at + 8 * h, h)
+    fill(scratch, f.wide + f.splits, 4, 0)  # no number that is left out may be slow to add to
+    for unit in range(begin, end):
+        way, row = unit // f.in_w, unit % f.in_w
+        weights, bias = f.weights + way * f.group_weights, float32_at(f.params + way * f.params_pitch, (gates + 1) * h)
+        copy_bytes(f.table + (way * f.in_w + row) * 8 * h, at, 8 * h)
+        for index in range(f.in_h):
+            step = f.in_h - 1 - index if way + f.left > 0 else index
+            x = arena + f.x + (((step * f.in_w + row) * ways + way) * gates * h) * 4
+            if f.operation == LSTM:
+                copy_bytes(x, scratch, gates * h * 4)
+                multiply(at, h, f.count, weights, f.wide, scratch)
+                lstm_gates(sums, bias, state, cell)
+            else:
+                copy_bytes(x, scratch, 2 * h * 4)
+                multiply(at, h, f.count, weights, f.wide, scratch)
+                third, products = weights + h * f.wide * 4, float32_at(x + 2 * h * 4, h)
+                gru_gates(sums, bias, state, reset, f.operation == GRU_OF_PRODUCT)
+                if f.operation == GRU_OF_PRODUCT:
+                    copy_bytes(f.params + way * f.params_pitch + gates * h * 4, scratch + f.wide * 4, h * 4)
+                    multiply(at, h, f.count, third, f.splits, scratch + f.wide * 4)
+                    gru_of_product(sums, extra, products, bias[2 * h :], reset, state)
+                else:
+                    copy_bytes(x + 2 * h * 4, scratch + f.wide * 4, h * 4)
+                    multiply(at + 8 * h, h, f.count, third, f.splits, scratch + f.wide * 4)
+                    gru_of_state(sums, extra, bias[2 * h :], state)
+            copy_bytes(at, arena + f.y + ((step * ways + way) * f.in_w + row) * h * 4, h * 4)
+        copy_bytes(at + 4 * h, arena + f.y + (f.in_h * ways * f.in_w + unit) * h * 4, h * 4)
+
+
+@compiled
+def multiply(x: int, count: int, block: int, weights: int, columns: int, out: int) -> None:
+    """Add the products of ``count`` numbers with panels of weights to ``columns`` numbers."""
+    for first in range(0, columns, WIDTH):
+        add_products(x, count, block, weights + first * count * 4, out + first * 4)
+
+
+@compiled
+def lstm_gates(sums: Any, bias: Any, state: Any, cell: Any) -> None:
+    """The next state and cell."""
+    h = len(state)
+    enter, leave, keep, new = sums[:h], sums[h : 2 * h], sums[2 * h : 3 * h], sums[3 * h :]
+    b, c, d, e = bias[:h], bias[h : 2 * h], bias[2 * h : 3 * h], bias[3 * h :]
+    for j in range(h):
+        value = logistic(keep[j] + d[j]) * cell[j] + logistic(enter[j] + b[j]) * tanh(new[j] + e[j])
+        cell[j] = value
+        state[j] = logistic(leave[j] + c[j]) * tanh(value)
+
+
+@compiled
+def gru_gates(sums: Any, bias: Any, state: Any, reset: Any, of_product: bool) -> None:
+    """The update gate in place of its sums; the reset gate, or its product with the state."""
+    h = len(state)
+    second, b, c = sums[h : 2 * h], bias[:h], bias[h : 2 * h]
+    for j in range(h):
+        sums[j] = logistic(sums[j] + b[j])
+        reset[j] = HALF * (ONE + gru_tanh(HALF * (second[j] + c[j])))
+    if not of_product:
+        for j in range(h):
+            reset[j] = reset[j] * state[j]
+
+
+@compiled
+def gru_of_product(update: Any, product: Any, inputs: Any, bias: Any, reset: Any, state: Any) -> None:
+    """The next state, where the reset gate multiplies the product with the state."""
+    for j in range(len(state)):
+        new = gru_tanh((reset[j] * product[j] + inputs[j]) + bias[j])
+        state[j] = (ONE - update[j]) * new + update[j] * state[j]
+
+
+@compiled
+def gru_of_state(update: Any, sums: Any, bias: Any, state: Any) -> None:
+    """The next state, where the reset gate has multiplied the state."""
+    for j in range(len(state)):
+        new = gru_tanh(sums[j] + bias[j])
+        state[j] = (ONE - update[j]) * new + update[j] * state[j]
