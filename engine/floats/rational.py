@@ -62,7 +62,7 @@ def logistic(x: Floats) -> Floats:
     x = np.clip(x, -LOGISTIC_LIMIT, LOGISTIC_LIMIT)
     square = x * x
     result = _fused_polynomial(square, LOGISTIC_ABOVE) * x / _fused_polynomial(square, LOGISTIC_BELOW) + HALF
-    return np.clip(result, ZERO, ONE)
+    return np.asarray(np.clip(result, ZERO, ONE))
 
 
 def tanh(x: Floats) -> Floats:

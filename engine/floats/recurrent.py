@@ -68,7 +68,7 @@ class RecurrentCell:
     @property
     def hidden(self) -> int:
         """Width of the state."""
-        return self.recurrence.shape[2]
+        return int(self.recurrence.shape[2])
 
     @property
     def biases(self) -> tuple[Floats, Floats]:
@@ -87,7 +87,7 @@ def cell_of(node: ir.Node, inputs: Sequence[Any]) -> RecurrentCell | None:
     """
     if node.op_type not in GATES or any(attribute(node, name, 0) for name in _ELSEWHERE):
         return None
-    x, *given = [*inputs, *[None] * (_PEEPHOLES + 1 - len(inputs))]
+    x, given = inputs[0], [*inputs[1:], *[None] * (_PEEPHOLES + 1 - len(inputs))]
     constants = all(value is None or isinstance(value, np.ndarray) for value in given)
     if not constants or given[_LENGTHS - 1] is not None or given[_PEEPHOLES - 1] is not None:
         return None

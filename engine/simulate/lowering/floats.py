@@ -142,9 +142,10 @@ def lower_pad(node: ir.Node, opset: int, given: Sequence[Operand], program: Asse
 def lower_conv(node: ir.Node, opset: int, given: Sequence[Operand], program: Assembler) -> Tensor:
     """Conv of float32 over one axis; with a stride, windows in between are computed too and left out."""
     x, weights, bias = [*given, None][:3]
-    constant = isinstance(weights, np.ndarray) and not isinstance(bias, Tensor)
-    if not isinstance(x, Tensor) or not isinstance(weights, np.ndarray) or not constant or x.shape[:1] != (1,):
-        raise NotLowered("its input is no sample by itself, or its weights are computed")
+    if isinstance(bias, Tensor) or not isinstance(weights, np.ndarray):
+        raise NotLowered("its weights are computed")
+    if not isinstance(x, Tensor) or x.shape[:1] != (1,):
+        raise NotLowered("its input is no sample by itself")
     window = window_of(node, [x, weights, bias])
     if window is None:
         raise NotLowered("it is no convolution of float32 over one axis")
