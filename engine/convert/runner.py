@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -303,10 +304,17 @@ def content_of(path: Path) -> Any:
     if path.is_dir():
         return {str(file.relative_to(path)): content_of(file) for file in sorted(path.rglob("*")) if file.is_file()}
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        state = path.stat()
+        return _digest_of_file(path.absolute(), state.st_size, state.st_mtime_ns, state.st_ino)
     except OSError:
         return None
+
+
+@lru_cache(maxsize=1024)
+def _digest_of_file(path: Path, size: int, changed: int, place: int) -> str:
+    """SHA-256 of a file, read once in its present state: a sweep asks for that of its network dozens of times."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 _Wanted = Mapping[str, tuple[str, ...]]

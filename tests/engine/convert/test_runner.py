@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.config import Config, parse_config
 from engine.convert.pipeline import CONVERSION, WITHOUT_DATA
-from engine.convert.runner import NO_HOOKS, Given, Hooks, Item, Run, Stage, Values, Work, asked_of, only
+from engine.convert.runner import NO_HOOKS, Given, Hooks, Item, Run, Stage, Values, Work, asked_of, content_of, only
 from tests.configurations import FEATUREMAP
 
 A, B, C, D = (Item[int](name) for name in "ABCD")
@@ -168,3 +171,16 @@ def test_stages_have_names_of_their_own_and_stand_behind_what_they_read(stages: 
         assert not {item for item in stage.reads if item in given} - before, stage.name
         before.update(stage.gives)
         assert only(config(), stage.parameters)
+
+
+def test_a_file_is_digested_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx"
+    file.write_bytes(b"one")
+    first, again = content_of(file), content_of(file)
+    os.utime(file, ns=(1, 1))
+    assert first == again == content_of(file) == hashlib.sha256(b"one").hexdigest()
+    file.write_bytes(b"two")
+    os.utime(file, ns=(2, 2))
+    assert content_of(file) == hashlib.sha256(b"two").hexdigest()
+    assert content_of(tmp_path) == {"net.onnx": content_of(file)}
+    assert content_of(tmp_path / "none") is None

@@ -294,3 +294,9 @@ def test_raw_heads_of_yolov3_and_v4(scale: float) -> None:
     rows = np.array(sorted(wanted, reverse=True))
     np.testing.assert_allclose(found.scores, rows[:, 0], rtol=1e-4)
     np.testing.assert_allclose(found.boxes, rows[:, 1:], rtol=1e-4, atol=1e-3)
+
+
+def test_boxes_that_are_no_numbers_overlap_nothing() -> None:
+    boxes = np.array([[0, 0, 2, 2], [np.nan, 0, 2, 2], [3, 3, 1, 1]], np.float32)
+    assert box_iou(boxes[:1], boxes).tolist()[0][0] == 1
+    assert (box_iou(boxes[:1], boxes)[0][1:] > 0).tolist() == [False, False]
