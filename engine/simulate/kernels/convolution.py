@@ -10,6 +10,7 @@ from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
+    FINISHED_ROWS,
     LONG,
     MAX_VECTORS,
     MEDIUM,
@@ -78,18 +79,26 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
-                row = 0
-                while row < rows:
-                    source = operands + row * pitch
-                    if f.quads:
-                        count = dots_of_quads(rows - row, vectors, source, pitch, weights, f.steps, accumulators)
-                    else:
-                        count = dots_of_pairs(rows - row, vectors, source, pitch, weights, f.steps, accumulators)
-                    channel = group * group_channels + column
-                    finish(
-                        f, arena, scratch, accumulators, vectors, first + row, count, channel, group_channels - column
-                    )
-                    row += count
+                channel, left = group * group_channels + column, group_channels - column
+                for begun in range(0, rows, FINISHED_ROWS):
+                    count = min(FINISHED_ROWS, rows - begun)
+                    dots(f, operands + begun * pitch, count, vectors, weights, accumulators)
+                    finish(f, arena, scratch, accumulators, vectors, first + begun, count, channel, left)
+
+
+@compiled
+def dots(f: Any, operands: int, rows: int, vectors: int, weights: int, out: int) -> None:
+    """Dot products of rows of operands with a panel of ``vectors`` vectors of channels: (rows, vectors, lanes).
+
+    Up to ``max(ROWS) - 1`` rows more are written behind them.
+    """
+    pitch, row = f.steps * 4, 0
+    while row < rows:
+        source, target = operands + row * pitch, out + row * vectors * LANES * 4
+        if f.quads:
+            row += dots_of_quads(rows - row, vectors, source, pitch, weights, f.steps, target)
+        else:
+            row += dots_of_pairs(rows - row, vectors, source, pitch, weights, f.steps, target)
 
 
 @compiled
@@ -223,11 +232,12 @@ def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         for vector in range(first, last):
             channel = vector * LANES
             weights = f.weights + channel * 4
-            for out_x in range(0, f.out_w, PIXELS):
-                source = row + out_x * step + channel * f.x_bytes
-                window_tile(f, source, step, weights, accumulators)
-                pixel, count = out_y * f.out_w + out_x, min(PIXELS, f.out_w - out_x)
-                finish(f, arena, scratch, accumulators, 1, pixel, count, channel, f.out_c - channel)
+            for begun in range(0, f.out_w, FINISHED_ROWS):
+                count = min(FINISHED_ROWS, f.out_w - begun)
+                for out_x in range(0, count, PIXELS):
+                    source = row + (begun + out_x) * step + channel * f.x_bytes
+                    window_tile(f, source, step, weights, accumulators + out_x * LANES * 4)
+                finish(f, arena, scratch, accumulators, 1, out_y * f.out_w + begun, count, channel, f.out_c - channel)
 
 
 @compiled
@@ -289,8 +299,8 @@ def finish(
 def requantize(f: Any, accumulators: int, tile_step: int, y: int, y_step: int, pixels: int, params: int) -> None:
     """Results of one vector of channels for some pixels, in the width of the output."""
     if f.y_bytes == 1:
-        requantize_int8(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low, f.high)
+        requantize_int8(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
     elif f.y_bytes == 2:
-        requantize_int16(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low, f.high)
+        requantize_int16(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
     else:
-        requantize_int32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low, f.high)
+        requantize_int32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)

@@ -6,12 +6,13 @@ from typing import Any
 
 from engine.jit import compiled
 from engine.native.registers import LANES
-from engine.simulate.kernels.convolution import copy_run, dots_of_pairs, dots_of_quads, requantize_int32
+from engine.simulate.kernels.convolution import copy_run, dots, dots_of_quads, requantize_int32
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     BIAS,
+    FINISHED_ROWS,
     MAX_VECTORS,
     PAIR,
     PARAMETER_ROWS,
@@ -50,16 +51,12 @@ def product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         for panel in range(f.panels):
             column = panel * MAX_VECTORS * LANES
             vectors = min(MAX_VECTORS, (f.out_c - column + LANES - 1) // LANES)
-            row = 0
-            while row < rows:
-                tile, weights = scratch + STAGING_BYTES, packed + column * pitch
-                if f.quads:
-                    count = dots_of_quads(rows - row, vectors, operands + row * pitch, pitch, weights, f.steps, tile)
-                else:
-                    count = dots_of_pairs(rows - row, vectors, operands + row * pitch, pitch, weights, f.steps, tile)
-                y = arena + f.y + ((matrix * f.out_h + first + row) * f.out_c + column) * f.y_bytes
+            for begun in range(0, rows, FINISHED_ROWS):
+                count = min(FINISHED_ROWS, rows - begun)
+                source, weights = operands + begun * pitch, packed + column * pitch
+                dots(f, source, count, vectors, weights, scratch + STAGING_BYTES)
+                y = arena + f.y + ((matrix * f.out_h + first + begun) * f.out_c + column) * f.y_bytes
                 finish_product(f, scratch, vectors, count, y, params + column * 4, columns * 4, f.out_c - column)
-                row += count
 
 
 @compiled
@@ -141,8 +138,8 @@ def rescale(
 ) -> None:
     """Results of one vector of columns for some rows, in the width of the output."""
     if f.y_bytes == 1:
-        rounded_int8(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low, f.high)
+        rounded_int8(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low)
     elif f.y_bytes == 2:
-        rounded_int16(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low, f.high)
+        rounded_int16(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low)
     else:
-        requantize_int32(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low, f.high)
+        requantize_int32(accumulators, tile_step, y, y_step, rows, params, params_pitch, f.low)

@@ -30,10 +30,12 @@ TILE_ROWS = 48
 """Output pixels per tile: whole register tiles, whose operands stay in the cache while all panels of weights pass."""
 LARGEST_TILE_ROWS = 64
 """An image of no more pixels is one tile."""
-ACCUMULATOR_BYTES = max(rows * (k + 1) for k, rows in enumerate(REGISTERS.rows)) * LANES * 4
+FINISHED_ROWS = LARGEST_TILE_ROWS
+"""Output pixels whose accumulators are requantised together: what is the same for them all is loaded once."""
+ACCUMULATOR_BYTES = (FINISHED_ROWS + max(ROWS)) * MAX_VECTORS * LANES * 4
 GATHER_OVERRUN = RUN * 2
 """Bytes that :func:`gather` may touch behind its operands."""
-STAGING_BYTES = max(ROWS) * LANES * 4
+STAGING_BYTES = FINISHED_ROWS * LANES * 4
 """Working memory for vectors of results that are stored in part."""
 ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""

@@ -209,19 +209,19 @@ def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
 
 
 def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., None]:
-    """Intrinsic ``(acc, acc_step, y, y_step, count, params, pitch, low, high)``: accumulators to results.
+    """Intrinsic ``(acc, acc_step, y, y_step, count, params, pitch, low)``: accumulators to results.
 
-    ``y[i] = clip((sat16((acc[i] + bias) >> right_shift) * scale) >> out_shift, low, high)`` for ``count`` vectors
+    ``y[i] = sat(max((sat16((acc[i] + bias) >> right_shift) * scale) >> out_shift, low))`` for ``count`` vectors
     ``acc_step`` and ``y_step`` bytes apart; the parameter rows :data:`BIAS` to :data:`OUT_SHIFT` are ``pitch`` bytes
     apart. With ``rounded`` row :data:`HALF` is added before the last shift. For int32 results
     ``y[i] = max(acc[i] + bias, low)``.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        acc, acc_step, y, y_step, count, params, pitch, low, high = args
+        acc, acc_step, y, y_step, count, params, pitch, low = args
         bias, right, scale, out = (_row(builder, params, pitch, k) for k in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT))
         half = _row(builder, params, pitch, HALF) if rounded else None
-        least, most = (splat(builder, builder.trunc(bound, I32)) for bound in (low, high))
+        least = splat(builder, builder.trunc(low, I32))
         minimum, maximum = (splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
         with cgutils.for_range(builder, count) as loop:
             total = builder.add(load(builder, builder.add(acc, builder.mul(loop.index, acc_step)), VECTOR), bias)
@@ -232,8 +232,8 @@ def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., 
                 narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
                 scaled = _dot_of_pairs(builder, narrowed, scale)
                 scaled = scaled if half is None else builder.add(scaled, half)
-                result = clip(builder, builder.ashr(scaled, out), least, most)
-                store(builder, builder.trunc(result, ir.VectorType(y_type, LANES)), target)
+                result = _larger(builder, builder.ashr(scaled, out), least)
+                store(builder, _saturated(builder, result, y_type), target)
         return context.get_dummy_value()
 
     @intrinsic
@@ -247,9 +247,8 @@ def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., 
         params: Any,
         pitch: Any,
         low: Any,
-        high: Any,
     ) -> Any:
-        return _addresses(9), codegen
+        return _addresses(8), codegen
 
     return requantize
 
@@ -327,6 +326,13 @@ def clip(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) 
     """Every lane, at least ``low`` and at most ``high``."""
     raised = _larger(builder, value, low)
     return builder.select(builder.icmp_signed("<", raised, high), raised, high)
+
+
+def _saturated(builder: ir.IRBuilder, value: ir.Value, narrow: ir.IntType) -> ir.Value:
+    """The nearest ``narrow`` integers: the pattern that LLVM knows as a saturating truncation."""
+    half = 1 << (narrow.width - 1)
+    low, high = (ir.Constant(value.type, [bound] * LANES) for bound in (-half, half - 1))
+    return builder.trunc(clip(builder, value, low, high), ir.VectorType(narrow, LANES))
 
 
 def _add_dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:

@@ -18,8 +18,8 @@ def dot_tile(a: int, pitch: int, w: int, steps: int, out: int) -> None:
 
 
 @numba.njit
-def requantized(acc: int, y: int, params: int, pitch: int, low: int, high: int) -> None:
-    rounded(acc, 4 * LANES, y, LANES, 1, params, pitch, low, high)
+def requantized(acc: int, y: int, params: int, pitch: int, low: int) -> None:
+    rounded(acc, 4 * LANES, y, LANES, 1, params, pitch, low)
 
 
 @numba.njit
@@ -44,10 +44,10 @@ def test_results_are_floored_saturated_multiplied_rounded_and_clipped() -> None:
     params[BIAS], params[RIGHT_SHIFT], params[SCALE], params[OUT_SHIFT], params[HALF] = 1, 1, 3, 1, 1
     acc, y = np.zeros(LANES, np.int32), np.zeros(LANES, np.int8)
     acc[:4] = [4, -6, 1000, 2**30]
-    requantized(acc.ctypes.data, y.ctypes.data, params.ctypes.data, params.strides[0], -4, 120)
-    assert y[:4].tolist() == [3, -4, 120, 120]
+    requantized(acc.ctypes.data, y.ctypes.data, params.ctypes.data, params.strides[0], -4)
+    assert y[:4].tolist() == [3, -4, 127, 127]
     params[OUT_SHIFT] = 10
-    requantized(acc.ctypes.data, y.ctypes.data, params.ctypes.data, params.strides[0], -128, 127)
+    requantized(acc.ctypes.data, y.ctypes.data, params.ctypes.data, params.strides[0], -128)
     assert y[:4].tolist() == [0, -1, 1, (32767 * 3 + 1) >> 10]
 
 
