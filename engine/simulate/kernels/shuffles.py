@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 
 from engine.jit import intrinsic
-from engine.native.registers import REGISTERS
+from engine.native.registers import LANES, REGISTERS
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 REGISTER_BITS = 128
@@ -18,6 +18,8 @@ REGISTER_BITS = 128
 WIDE, PIECE = ir.VectorType(I8, 64), ir.VectorType(I8, 16)
 WIDENED, NARROWED = [k % 16 for k in range(64)], list(range(16))
 HALF_TABLE = ir.FunctionType(WIDE, [WIDE] * 3)
+WORDS = ir.VectorType(I16, 32)
+HALF_WORDS = ir.FunctionType(WORDS, [WORDS] * 3)
 
 
 def side(item: ir.IntType) -> int:
@@ -150,26 +152,54 @@ def _order(indices: Sequence[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(I32, len(indices)), list(indices))
 
 
+def _bytes_of_table(builder: ir.IRBuilder, quarters: Sequence[ir.Value], value: ir.Value) -> ir.Value:
+    """Entries of a table of 256 bytes: seven bits choose among 128, the sign says from which half of the table."""
+    permute = cgutils.get_or_insert_function(builder.module, HALF_TABLE, "llvm.x86.avx512.vpermi2var.qi.512")
+    low, high = (builder.call(permute, [quarters[k], value, quarters[k + 1]]) for k in (0, 2))
+    return builder.select(builder.icmp_signed("<", value, ir.Constant(WIDE, None)), low, high)
+
+
+def _words_of_table(builder: ir.IRBuilder, quarters: Sequence[ir.Value], value: ir.Value) -> ir.Value:
+    """The same where instructions permute 16 bits: those that hold the entry are found, then shifted.
+
+    Even and odd bytes have a vector each.
+    """
+    permute = cgutils.get_or_insert_function(builder.module, HALF_WORDS, "llvm.x86.avx512.vpermi2var.hi.512")
+    parts = [builder.bitcast(quarter, WORDS) for quarter in quarters]
+
+    def all_lanes(number: int) -> ir.Constant:
+        return ir.Constant(WORDS, [number] * WORDS.count)
+
+    def entries(index: ir.Value) -> ir.Value:
+        word = builder.lshr(index, all_lanes(1))
+        low, high = (builder.call(permute, [parts[k], word, parts[k + 1]]) for k in (0, 2))
+        both = builder.select(builder.icmp_unsigned("<", index, all_lanes(128)), low, high)
+        return builder.lshr(both, builder.shl(builder.and_(index, all_lanes(1)), all_lanes(3)))
+
+    indices = builder.bitcast(builder.xor(value, ir.Constant(WIDE, [-128] * WIDE.count)), WORDS)
+    even = builder.and_(entries(builder.and_(indices, all_lanes(255))), all_lanes(255))
+    odd = builder.shl(entries(builder.lshr(indices, all_lanes(8))), all_lanes(8))
+    return builder.bitcast(builder.or_(even, odd), WIDE)
+
+
 @intrinsic
 def look_up_bytes(typing_context: Any, x: Any, table: Any, y: Any, size: Any) -> Any:
     """``y[i] = table[x[i] + 128]`` for int8 ``x``; how many elements, all or none.
 
-    The seven lower bits of x choose among 128 bytes; its sign says which half of the table they belong to. A rest is
-    looked up in pieces of 16, of which the last may overlap the one before: an element that is read right after it was
-    written must not lie in a larger piece than was written.
+    With vectors of 64 bytes alone. A rest is looked up in pieces of 16, of which the last may overlap the one before:
+    an element that is read right after it was written must not lie in a larger piece than was written.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, table, y, size = args
-        if not REGISTERS.permutes:
+        if WIDE.count > 4 * LANES:
             return ir.Constant(I64, 0)
         step, piece = ir.Constant(I64, WIDE.count), ir.Constant(I64, PIECE.count)
         quarters = [builder.load(_row(builder, table, step, k, WIDE), align=1) for k in range(4)]
-        permute = cgutils.get_or_insert_function(builder.module, HALF_TABLE, "llvm.x86.avx512.vpermi2var.qi.512")
+        look = _bytes_of_table if REGISTERS.permutes else _words_of_table
 
         def found(value: ir.Value) -> ir.Value:
-            low, high = (builder.call(permute, [quarters[k], value, quarters[k + 1]]) for k in (0, 2))
-            return builder.select(builder.icmp_signed("<", value, ir.Constant(WIDE, None)), low, high)
+            return look(builder, quarters, value)
 
         runs = builder.udiv(size, step)
         with cgutils.for_range(builder, runs) as loop:
