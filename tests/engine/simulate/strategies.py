@@ -10,6 +10,7 @@ import onnx
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.floats.recurrent import GATES
 from engine.ops.comparison import COMPARISONS
 from engine.simulate.lowering.floats import CASTS
 from engine.simulate.reference import node_function
@@ -506,6 +507,23 @@ def float_convolutions(draw: Draw) -> NodeCase:
     if draw(st.booleans()):
         constants[2] = floats_of(draw, (outputs,))
     return NodeCase("Conv", {0: x}, attributes, constants, "")
+
+
+@st.composite
+def recurrent_cells(draw: Draw) -> NodeCase:
+    """LSTM and GRU, in one direction or both, some of more rows than one."""
+    op_type = draw(st.sampled_from(sorted(GATES)))
+    direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
+    ways, rows, hidden = 1 + (direction == "bidirectional"), draw(st.integers(1, 3)), draw(st.integers(1, 40))
+    inputs, gates = draw(st.integers(1, 20)), GATES[op_type] * hidden
+    x = floats_of(draw, (draw(st.integers(1, 2)), draw(st.integers(1, 12)), rows, inputs))
+    constants = {1: floats_of(draw, (ways, gates, inputs)), 2: floats_of(draw, (ways, gates, hidden))}
+    if draw(st.booleans()):
+        constants[3] = floats_of(draw, (ways, 2 * gates))
+    attributes = {"direction": direction, "hidden_size": hidden}
+    if op_type == "GRU":
+        attributes["linear_before_reset"] = draw(st.integers(0, 1))
+    return NodeCase(op_type, {0: x}, attributes, constants, "")
 
 
 @st.composite

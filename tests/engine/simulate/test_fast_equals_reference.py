@@ -42,6 +42,7 @@ def test_standard_operator(case: NodeCase) -> None:
         cases.float_pads(),
         cases.float_pools(),
         cases.float_resizes(),
+        cases.recurrent_cells(),
     )
 )
 def test_float_operator(case: NodeCase) -> None:
