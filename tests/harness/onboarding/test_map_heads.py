@@ -50,6 +50,7 @@ def test_one_map_is_an_object_or_text() -> None:
     given = network((1, 1, 64, 64), (64, 64), producer="Sigmoid")
     found = guess_head(given, labelled=TaskKind.SEGMENTATION)
     assert (found.kind, found.options) == ("one map", {"classes": 2, "form": "binary", "threshold": 0.5})
+    assert not found.is_sure
     assert guess_head(given, TaskKind.RECOGNITION).metric == "hmean"
     assert guess_head(given, labelled=TaskKind.DETECTION).kind == "text map"
     logits = guess_head(network((1, 1, 64, 64), (64, 64)), TaskKind.SEGMENTATION)

@@ -41,3 +41,10 @@ def test_masks_and_boxes() -> None:
     rows[:, :4, 0], rows[:, 5, 0] = (8, 8, 8, 8), 0.9
     (note,) = numbering_note(detector, POOR, [rows], [scene([(4, 4, 12, 12)], [0])] * 6)
     assert "the output's number is the label's plus 1" in note
+
+
+def test_boxes_of_which_there_are_none_say_nothing() -> None:
+    detector = guess_head(network((1, 6, 21), size=(32, 32)))
+    nothing = np.zeros((6, 6, 21), np.float32)
+    assert numbering_note(detector, POOR, [nothing], [scene([(4, 4, 12, 12)], [0])] * 6) == ()
+    assert numbering_note(detector, POOR, [nothing], [scene([], [])] * 6) == ()

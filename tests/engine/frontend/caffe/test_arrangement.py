@@ -56,6 +56,7 @@ def test_slice_and_split(tmp_path: Path) -> None:
     ("fields", "size"),
     [
         ("zoom_factor: 2", (13, 17)),
+        ("zoom_factor: 1", (7, 9)),
         ("shrink_factor: 2", (4, 5)),
         ("height: 3 width: 20", (3, 20)),
         ("zoom_factor: 2 pad_beg: -1 pad_end: -1", (9, 13)),
