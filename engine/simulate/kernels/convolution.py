@@ -6,10 +6,14 @@ from typing import Any
 
 from engine.jit import compiled
 from engine.native.registers import LANES, REGISTERS
+from engine.simulate.kernels.depthwise_blocks import block_3_1, block_3_2, block_5_1, block_5_2, requantize_block
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
+    BLOCK,
+    BLOCK_PIXELS,
+    BLOCK_ROWS,
     FINISHED_ROWS,
     LONG,
     MAX_VECTORS,
@@ -221,16 +225,21 @@ def copy_run(f: Any, source: int, target: int, size: int) -> None:
 
 @compiled
 def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Depthwise convolution of an already padded image: units are output rows times parts of the channels."""
+    """Depthwise convolution of an already padded image: units are output rows times parts of the channels.
+
+    The first ``panels`` blocks of channels are computed a block at a time, the others a vector at a time.
+    """
     accumulators = scratch + STAGING_BYTES
     step = f.stride_w * f.in_c * f.x_bytes
-    vectors = (f.out_c + LANES - 1) // LANES
+    parts = f.panels + (f.out_c - f.panels * BLOCK + LANES - 1) // LANES
     for unit in range(begin, end):
         out_y, split = divided(unit, f.splits)
-        first, last = divided(split * vectors, f.splits)[0], divided((split + 1) * vectors, f.splits)[0]
+        first, last = divided(split * parts, f.splits)[0], divided((split + 1) * parts, f.splits)[0]
         row = arena + f.x + out_y * f.stride_h * f.in_w * f.in_c * f.x_bytes
-        for vector in range(first, last):
-            channel = vector * LANES
+        for part in range(first, min(last, f.panels)):
+            one_block(f, part, row, arena + f.y + out_y * f.out_w * f.out_c, accumulators)
+        for part in range(max(first, f.panels), last):
+            channel = f.panels * BLOCK + (part - f.panels) * LANES
             weights = f.weights + channel * 4
             for begun in range(0, f.out_w, FINISHED_ROWS):
                 count = min(FINISHED_ROWS, f.out_w - begun)
@@ -238,6 +247,27 @@ def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                     source = row + (begun + out_x) * step + channel * f.x_bytes
                     window_tile(f, source, step, weights, accumulators + out_x * LANES * 4)
                 finish(f, arena, scratch, accumulators, 1, out_y * f.out_w + begun, count, channel, f.out_c - channel)
+
+
+@compiled
+def one_block(f: Any, block: int, row: int, y: int, accumulators: int) -> None:
+    """A row of results of one block of channels."""
+    source, target, column = row + block * BLOCK, y + block * BLOCK, f.in_c
+    weights, params = f.panel_table + block * f.group_weights, f.params + block * BLOCK * 4
+    for begun in range(0, f.out_w, BLOCK_ROWS):
+        count = min(BLOCK_ROWS, f.out_w - begun)
+        for out_x in range(begun, begun + count, BLOCK_PIXELS):
+            x, out = source + out_x * f.stride_w * column, accumulators + (out_x - begun) * BLOCK * 4
+            if f.rows == 3:
+                if f.stride_w == 1:
+                    block_3_1(x, column, f.tap_offsets, weights, out)
+                else:
+                    block_3_2(x, column, f.tap_offsets, weights, out)
+            elif f.stride_w == 1:
+                block_5_1(x, column, f.tap_offsets, weights, out)
+            else:
+                block_5_2(x, column, f.tap_offsets, weights, out)
+        requantize_block(accumulators, target + begun * f.out_c, f.out_c, count, params, f.params_pitch, f.low)
 
 
 @compiled

@@ -67,11 +67,12 @@ FIELDS = (
     "steps",  # CONVOLUTION: 32-bit lanes per dot product: pairs of int16, or four uint8
     "quads",  # CONVOLUTION: 1 for uint8
     "groups",
-    "group_weights",  # bytes of weights per group
+    "group_weights",  # bytes of weights per group; DEPTHWISE: per block
     "tile_rows",  # output pixels that a unit computes
     "splits",  # parts that the output channels of a tile, or of a row of a depthwise convolution, are split into
-    "panels",  # panels of output channels per group
-    "panel_table",  # address: vectors, first channel, byte offset of the weights; int64 (panels, 3)
+    "panels",  # panels of output channels per group; DEPTHWISE: blocks of channels
+    "panel_table",  # address: vectors, first channel, byte offset of the weights; int64 (panels, 3); DEPTHWISE: weights
+    # of the blocks
     "weights",  # address
     "params",  # address of parameter rows, one value per output channel; QUANTIZE: float32 scales
     "params_pitch",  # bytes between two rows

@@ -14,7 +14,10 @@ SHORT, MEDIUM, LONG = 16, 32, 2 * RUN
 """Bytes that are flipped at once where no more count; a register holds the last."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
-
+BLOCK, BLOCK_VECTORS, BLOCK_PIXELS = 64, 4, 4
+"""Channels whose bytes fill a register of 64, vectors of their sums, and neighbouring pixels that a tile computes."""
+BLOCK_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
+"""Sides and horizontal strides of the square windows of int8 that are computed in such blocks."""
 
 BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
 """Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
@@ -35,6 +38,8 @@ FINISHED_ROWS = LARGEST_TILE_ROWS
 ACCUMULATOR_BYTES = (FINISHED_ROWS + max(ROWS)) * MAX_VECTORS * LANES * 4
 GATHER_OVERRUN = RUN * 2
 """Bytes that :func:`gather` may touch behind its operands."""
+BLOCK_ROWS = FINISHED_ROWS * MAX_VECTORS // BLOCK_VECTORS // BLOCK_PIXELS * BLOCK_PIXELS
+"""Neighbouring pixels of a block that are requantised together: their accumulators fit as those of rows do."""
 STAGING_BYTES = FINISHED_ROWS * LANES * 4
 """Working memory for vectors of results that are stored in part."""
 ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})

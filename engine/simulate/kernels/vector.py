@@ -43,7 +43,7 @@ def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[...,
     ``pitch`` bytes apart, ``out`` int32, dense. A step is a pair of int16, ``w`` int16 (steps, columns, 2), or with
     ``quads`` four uint8, ``w`` int8 (steps, columns, 4).
     """
-    add_dots = _add_dot_of_quads if quads else _add_dot_of_pairs
+    add_dots = dot_of_quads if quads else _add_dot_of_pairs
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         a, pitch, w, steps, out = args
@@ -227,12 +227,12 @@ def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., 
             total = builder.add(load(builder, builder.add(acc, builder.mul(loop.index, acc_step)), VECTOR), bias)
             target = builder.add(y, builder.mul(loop.index, y_step))
             if y_type is I32:
-                store(builder, _larger(builder, total, least), target)
+                store(builder, larger(builder, total, least), target)
             else:
                 narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
-                scaled = _dot_of_pairs(builder, narrowed, scale)
+                scaled = dot_of_pairs(builder, narrowed, scale)
                 scaled = scaled if half is None else builder.add(scaled, half)
-                result = _larger(builder, builder.ashr(scaled, out), least)
+                result = larger(builder, builder.ashr(scaled, out), least)
                 store(builder, _saturated(builder, result, y_type), target)
         return context.get_dummy_value()
 
@@ -318,13 +318,13 @@ def _row(builder: ir.IRBuilder, params: ir.Value, pitch: ir.Value, row: int) -> 
     return load(builder, builder.add(params, builder.mul(pitch, _int(row))), VECTOR)
 
 
-def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+def larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
 def clip(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
     """Every lane, at least ``low`` and at most ``high``."""
-    raised = _larger(builder, value, low)
+    raised = larger(builder, value, low)
     return builder.select(builder.icmp_signed("<", raised, high), raised, high)
 
 
@@ -336,17 +336,17 @@ def _saturated(builder: ir.IRBuilder, value: ir.Value, narrow: ir.IntType) -> ir
 
 
 def _add_dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
-    return builder.add(total, _dot_of_pairs(builder, a, w))
+    return builder.add(total, dot_of_pairs(builder, a, w))
 
 
-def _add_dot_of_quads(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
+def dot_of_quads(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
     """``total`` plus four products of uint8 ``a`` and int8 ``w`` per lane; sums wrap, nothing saturates (vpdpbusd)."""
     kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpdpbusd.512")
     return builder.call(function, [total, a, w])
 
 
-def _dot_of_pairs(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:
+def dot_of_pairs(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:
     """``a.low * w.low + a.high * w.high`` per lane: the pattern that LLVM knows as pmaddwd."""
     pairs, wide = ir.VectorType(I16, PAIR * LANES), ir.VectorType(I32, PAIR * LANES)
     products = builder.mul(builder.sext(builder.bitcast(a, pairs), wide), builder.sext(builder.bitcast(w, pairs), wide))

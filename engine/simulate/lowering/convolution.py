@@ -21,8 +21,9 @@ from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import Geometry, geometry
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
+from engine.simulate.kernels.depthwise_blocks import ORDER
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import PAIR, PIXELS, QUAD
+from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, PAIR, PIXELS, QUAD
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -84,6 +85,8 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     y, limits = _convolution_output(shape, attributes, program)
     whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
     common = dict(limits)
+    blocks = _blocks(x, y, e, attributes) if depthwise else 0
+    params = _of_blocks(params, weights, blocks) if blocks else params
     emit, kernel = (
         (_depthwise, InstructionKind.DEPTHWISE) if depthwise else (_matrix_product, InstructionKind.CONVOLUTION)
     )
@@ -108,9 +111,49 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         if not fields:
             common |= {"params": program.address(params), "params_pitch": params.strides[0]}
             common |= {**window_fields(operands["x"], operands["y"], attributes), "quads": int(quads)}
+            if depthwise:
+                common["panels"] = blocks
             fields = emit(program, padded, common, weights, attributes)
         program.emit(kernel, operands, **fields)
     return y
+
+
+def _blocks(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
+    """How many blocks of channels a depthwise convolution is computed in."""
+    height, width = attributes["kernel_shape"]
+    window = (int(width), int(attributes["strides"][1]))
+    fits = x.dtype == y.dtype == np.int8 and e is None and attributes["dilations"][1] == 1
+    return x.shape[3] // BLOCK if REGISTERS.quads and fits and height == width and window in tiles.BLOCK_WINDOWS else 0
+
+
+def _of_blocks(params: NDArray[np.int32], weights: Array, blocks: int) -> NDArray[np.int32]:
+    """Parameters with those of ``blocks`` in the order of their lanes, which sum products of ``x + 128``."""
+    order, count = _lanes_of(blocks), blocks * BLOCK
+    surplus = 128 * weights[:count].astype(np.int64).sum(axis=(1, 2, 3))
+    changed = params.copy()
+    changed[tiles.BIAS, :count] = wrap_int32(params[tiles.BIAS, :count] - surplus)
+    changed[:, :count] = changed[:, order]
+    return changed
+
+
+def _lanes_of(blocks: int) -> NDArray[np.int64]:
+    """The channel of every lane of ``blocks``."""
+    return (np.arange(blocks)[:, np.newaxis] * BLOCK + np.array(ORDER, np.int64)).ravel()
+
+
+def _taps_of_blocks(weights: Array, blocks: int) -> NDArray[np.int8]:
+    """Weights of the blocks: (blocks, steps, vectors, lanes, 4), as the kernel reads them, zeros where nothing is.
+
+    A step has four neighbours of a row; behind all rows, steps of four rows of the fifth column.
+    """
+    square = weights[_lanes_of(blocks)][..., 0]
+    size = square.shape[1]
+    padded = np.zeros((len(square), 2 * QUAD, 2 * QUAD), np.int8)
+    padded[:, :size, :size] = square
+    steps = [padded[:, row, :QUAD] for row in range(size)]
+    steps += [padded[:, top : top + QUAD, QUAD] for top in range(0, size, QUAD) if size > QUAD]
+    shape = (blocks, BLOCK_VECTORS, LANES, QUAD)
+    return np.ascontiguousarray(np.stack([step.reshape(shape) for step in steps], axis=1))
 
 
 def _pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes: Attributes) -> int:
@@ -308,10 +351,17 @@ def _depthwise(
     _, height, width, _ = weights.shape
     own = x.dtype == np.int8 and attributes["dilations"][1] == 1 and channels == x.shape[3]
     own = own and (width, common["stride_w"]) in tiles.ROW_WINDOWS
-    splits = min(-(-channels // LANES), math.ceil(MIN_ROW_UNITS / common["out_h"]))
+    blocks = common["panels"]
+    parts = blocks + -(-(channels - blocks * BLOCK) // LANES)
+    splits = min(parts, math.ceil(MIN_ROW_UNITS / common["out_h"]))
+    own_weights: dict[str, int] = {}
+    if blocks:
+        taps = _taps_of_blocks(weights, blocks)
+        own_weights = {"panel_table": program.address(taps), "group_weights": taps.strides[0]}
     return {
         "units": common["out_h"] * splits,
         "splits": splits,
+        **own_weights,
         "overrun": (PIXELS * common["stride_w"] * channels + LANES) * x.dtype.itemsize,
         "weights": program.address(packed),
         "rows": height if own else 0,

@@ -1,0 +1,151 @@
+"""Depthwise windows of 3x3 and 5x5 on 64 channels at a time: bytes of up to four taps side by side in a lane.
+
+Registers that interleave bytes and 16 bits within 128 bits bring the lanes into another order (:data:`ORDER`), which
+the weights and parameters of a block share; two saturating packs of results bring them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
+from numba import types
+from numba.core import cgutils
+
+from engine.jit import intrinsic
+from engine.native.registers import LANES, REGISTERS
+from engine.simulate.kernels.tiles import BIAS, BLOCK, BLOCK_PIXELS, BLOCK_VECTORS, OUT_SHIFT, QUAD, RIGHT_SHIFT, SCALE
+from engine.simulate.kernels.vector import VECTOR, clip, dot_of_pairs, dot_of_quads, larger, load, splat, store
+
+I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+BYTES, WORDS = ir.VectorType(I8, BLOCK), ir.VectorType(I16, BLOCK // 2)
+_PART = 16
+"""Bytes within which registers interleave."""
+_NARROW = ir.FunctionType(WORDS, [VECTOR] * 2)
+_BYTES = ir.FunctionType(BYTES, [WORDS] * 2)
+
+ORDER = tuple(
+    _PART * part + QUAD * vector + lane for vector in range(BLOCK_VECTORS) for part in range(4) for lane in range(4)
+)
+"""The channel of a block that each lane of its vectors has."""
+
+Pair = tuple[ir.Value, ir.Value]
+"""Two columns' bytes side by side: channels 0 to 7 of each 16, and 8 to 15."""
+
+
+def make_block_tile(size: int, stride: int) -> Callable[..., None]:
+    """Intrinsic ``(x, column, offsets, w, out)``: a tile of a ``size`` x ``size`` window of int8.
+
+    ``out[p, v, c] = sum_t (x[p * stride, t, channel] + 128) * w[t, channel]`` for :data:`BLOCK_PIXELS` pixels;
+    ``column`` is the distance of columns in bytes, ``offsets`` int64 those of the window's taps, ``w`` int8 (steps,
+    vectors, lanes, 4): four neighbours of each row, then four rows of a fifth column; ``out`` int32, dense, lanes in
+    :data:`ORDER`.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        if not REGISTERS.quads:
+            return context.get_dummy_value()
+        x, column, offsets, w, out = args
+        sums = [[ir.Constant(VECTOR, None)] * BLOCK_VECTORS for _ in range(BLOCK_PIXELS)]
+        rows = [builder.add(x, load(builder, builder.add(offsets, _int(8 * size * row)), I64)) for row in range(size)]
+        step = 0
+
+        def flipped(row: int, index: int) -> ir.Value:
+            value = load(builder, builder.add(rows[row], builder.mul(column, _int(index))), BYTES)
+            return builder.xor(value, ir.Constant(BYTES, [-128] * BLOCK))
+
+        def add(pixel: int, first: Pair, second: Pair) -> None:
+            halves = [(one, other) for one, other in zip(first, second, strict=True)]
+            lanes = [_interleaved(builder, *half, WORDS, upper) for half in halves for upper in (False, True)]
+            for v, value in enumerate(lanes):
+                weights = load(builder, builder.add(w, _int((step * BLOCK_VECTORS + v) * LANES * 4)), VECTOR)
+                quads = builder.bitcast(value, VECTOR)
+                sums[pixel][v] = dot_of_quads(builder, sums[pixel][v], quads, weights)
+
+        for row in range(size):
+            seen: dict[int, Pair] = {}
+            columns = {k: flipped(row, k) for k in range((BLOCK_PIXELS - 1) * stride + QUAD)}
+            for pixel in range(BLOCK_PIXELS):
+                pairs = []
+                for first in (pixel * stride, pixel * stride + 2):
+                    if first not in seen:
+                        seen[first] = _pair(builder, columns[first], columns[first + 1])
+                    pairs.append(seen[first])
+                add(pixel, *pairs)
+            step += 1
+        for top in range(0, size, QUAD) if size > QUAD else ():
+            for pixel in range(BLOCK_PIXELS):
+                values = [flipped(min(top + k, size - 1), pixel * stride + QUAD) for k in range(QUAD)]
+                add(pixel, _pair(builder, *values[:2]), _pair(builder, *values[2:]))
+            step += 1
+        for index, value in enumerate(value for pixel in sums for value in pixel):
+            store(builder, value, builder.add(out, _int(index * LANES * 4)))
+        return context.get_dummy_value()
+
+    @intrinsic
+    def block_tile(typing_context: Any, x: Any, column: Any, offsets: Any, w: Any, out: Any) -> Any:
+        return types.void(*[types.intp] * 5), codegen
+
+    return block_tile
+
+
+@intrinsic
+def requantize_block(
+    typing_context: Any, acc: Any, y: Any, y_step: Any, count: Any, params: Any, pitch: Any, low: Any
+) -> Any:
+    """What :func:`engine.simulate.kernels.vector.make_requantize` gives, int8, for blocks of ``count`` pixels."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        if not REGISTERS.quads:
+            return context.get_dummy_value()
+        acc, y, y_step, count, params, pitch, low = args
+
+        def row_of(row: int, v: int) -> ir.Value:
+            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), VECTOR)
+
+        rows = [[row_of(row, v) for row in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT)] for v in range(BLOCK_VECTORS)]
+        least = builder.bitcast(_all_bytes(builder, low), BYTES)
+        minimum, maximum = (splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
+        narrow = cgutils.get_or_insert_function(builder.module, _NARROW, "llvm.x86.avx512.packssdw.512")
+        to_bytes = cgutils.get_or_insert_function(builder.module, _BYTES, "llvm.x86.avx512.packsswb.512")
+        with cgutils.for_range(builder, count) as loop:
+            source = builder.add(acc, builder.mul(loop.index, _int(BLOCK_VECTORS * LANES * 4)))
+            results = []
+            for v, (bias, right, scale, out) in enumerate(rows):
+                total = builder.add(load(builder, builder.add(source, _int(v * LANES * 4)), VECTOR), bias)
+                narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
+                results.append(builder.ashr(dot_of_pairs(builder, narrowed, scale), out))
+            halves = [builder.call(narrow, results[k : k + 2]) for k in (0, 2)]
+            value = larger(builder, builder.call(to_bytes, halves), least)
+            store(builder, value, builder.add(y, builder.mul(loop.index, y_step)))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 7), codegen
+
+
+def _pair(builder: ir.IRBuilder, one: ir.Value, other: ir.Value) -> Pair:
+    low, high = (_interleaved(builder, one, other, BYTES, upper) for upper in (False, True))
+    return low, high
+
+
+def _interleaved(builder: ir.IRBuilder, one: ir.Value, other: ir.Value, kind: ir.VectorType, upper: bool) -> ir.Value:
+    """Elements of the lower or upper half of each 128 bits, one of either operand after the other."""
+    one, other = (builder.bitcast(value, kind) for value in (one, other))
+    size = _PART * kind.count // BLOCK
+    order = [part * size + upper * size // 2 + k // 2 + (k % 2) * kind.count for part in range(4) for k in range(size)]
+    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, kind.count), order))
+
+
+def _all_bytes(builder: ir.IRBuilder, low: ir.Value) -> ir.Value:
+    byte = builder.trunc(low, I8)
+    first = builder.insert_element(ir.Constant(BYTES, ir.Undefined), byte, ir.Constant(I32, 0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, BLOCK), [0] * BLOCK))
+
+
+def _int(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+block_3_1, block_3_2 = make_block_tile(3, 1), make_block_tile(3, 2)
+block_5_1, block_5_2 = make_block_tile(5, 1), make_block_tile(5, 2)

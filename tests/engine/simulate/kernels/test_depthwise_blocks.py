@@ -1,0 +1,69 @@
+"""Depthwise windows in blocks of 64 channels: their lanes, rests of channels and of rows, equal to the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.native.registers import LANES, REGISTERS
+from engine.simulate.kernels.depthwise_blocks import ORDER
+from engine.simulate.kernels.tiles import (
+    ACCUMULATOR_BYTES,
+    BLOCK,
+    BLOCK_PIXELS,
+    BLOCK_ROWS,
+    BLOCK_VECTORS,
+    BLOCK_WINDOWS,
+)
+from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.program import Assembler
+from tests.engine.simulate.kernels.test_convolution import OP, STAGE, noise
+from tests.engine.simulate.machine import call, compute, instructions
+
+
+@pytest.mark.parametrize(("size", "stride"), sorted(BLOCK_WINDOWS))
+@pytest.mark.parametrize("channels", [BLOCK, BLOCK + LANES, 2 * BLOCK + 3])
+@pytest.mark.parametrize("width", [5, BLOCK_PIXELS * 2, BLOCK_ROWS + 2])
+@pytest.mark.parametrize("activation", ["none", "relu"])
+def test_rests_of_channels_and_of_rows(size: int, stride: int, channels: int, width: int, activation: str) -> None:
+    """Also where results saturate, and with the least and the largest integers."""
+    bias = (np.arange(channels, dtype=np.int32) - 30) * 100
+    constants = [noise(channels, size, size, 1), bias, np.zeros(channels, np.int8)]
+    x = noise(1, 5, width, channels, kind=np.int8)
+    x[0, 2], constants[0][: BLOCK // 2] = -128, -128
+    window = {"kernel_shape": [size, size], "strides": [stride, stride], "group": channels, "pads": [size // 2] * 4}
+    for shift in (0, 4):
+        stage = STAGE | {"right_shift": [shift]}
+        compute(lower_convolution, OP, [x, *constants], activation=activation, **window, **stage)
+
+
+@pytest.mark.parametrize(
+    ("channels", "kind", "changed", "blocks"),
+    [
+        (2 * BLOCK + 5, np.int8, {}, 2),
+        (BLOCK - 1, np.int8, {}, 0),
+        (BLOCK, np.int16, {}, 0),
+        (BLOCK, np.int8, {"strides": [1, 3]}, 0),
+        (BLOCK, np.int8, {"dilations": [1, 2], "pads": [1, 2, 1, 2]}, 0),
+        (BLOCK, np.int8, {"kernel_shape": [1, 3], "pads": [0, 1, 0, 1]}, 0),
+        (BLOCK, np.int8, {"output_bit": 16}, 0),
+    ],
+)
+def test_which_windows_are_computed_in_blocks(
+    channels: int, kind: type, changed: dict[str, object], blocks: int
+) -> None:
+    window = {"kernel_shape": [3, 3], "strides": [1, 1], "group": channels, "pads": [1] * 4} | STAGE | changed
+    shape = window["kernel_shape"]
+    assert isinstance(shape, list)
+    constants = [noise(channels, *shape, 1), np.zeros(channels, np.int32), np.zeros(channels, np.int8)]
+    program = Assembler()
+    lower_convolution(call(OP, program.input((1, 6, 9, channels), kind), *constants, **window), program)
+    assert instructions(program)[-1].fields["panels"] == (blocks if REGISTERS.quads else 0)
+
+
+def test_every_channel_has_a_lane_and_accumulators_have_room() -> None:
+    assert sorted(ORDER) == list(range(BLOCK))
+    assert BLOCK_ROWS % BLOCK_PIXELS == 0
+    if REGISTERS.quads:
+        assert BLOCK == BLOCK_VECTORS * LANES
+        assert BLOCK_ROWS * BLOCK * 4 <= ACCUMULATOR_BYTES
