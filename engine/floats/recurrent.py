@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -176,9 +177,14 @@ def _gru_step(products: Floats, state: Floats, memory: Floats, cell: RecurrentCe
 
 def _added(total: Floats | None, x: Floats, weights: Floats) -> Floats:
     """``total`` and the products of ``x`` (..., count) with ``weights`` (results, count)."""
-    for start in range(0, x.shape[-1], AT_ONCE):
-        part = np.zeros((*x.shape[:-1], len(weights)), np.float32)
-        for index in range(start, min(start + AT_ONCE, x.shape[-1])):
-            part = fused(x[..., index, None], weights[:, index], part)
-        total = part if total is None else total + part
-    return np.empty(0, np.float32) if total is None else total
+    starts = range(0, x.shape[-1], AT_ONCE)
+    parts = [_products(x[..., start : start + AT_ONCE], weights[:, start : start + AT_ONCE]) for start in starts]
+    return reduce(np.add, parts if total is None else [total, *parts])
+
+
+def _products(x: Floats, weights: Floats) -> Floats:
+    """Sums of products from 0 on, one multiply-add after the other."""
+    total = np.zeros((*x.shape[:-1], len(weights)), np.float32)
+    for index in range(x.shape[-1]):
+        total = fused(x[..., index, None], weights[:, index], total)
+    return total
