@@ -105,10 +105,12 @@ class Chip:
         adds_one_channel: whether a computed map of one channel is added to several.
         broadcasts_both: whether both operands of a sum, difference or product may be broadcast.
         broadcasts_numbers: whether one of them may be a single number that is computed.
+        broadcasts_lines: whether one of them may be a computed row or column that is repeated.
         constant_operands: whether a constant that no convolution took may be such an operand.
         joins_constants: whether a constant may be joined to others.
         pads_all_axes: whether other axes than height and width are padded.
         negative_slopes: whether slopes of a PRelu may be negative.
+        odd_dilations: whether a dilation may be no power of two.
         transposes_integers: whether integers are transposed; else the CPU does it.
         elementwise_shift: largest left shift of the first operand of a sum or difference: what a multiplier of 15 bits
             would need beyond it is lost (22 nodes in 2 networks on bayes and bayes-e, 8 in 3 on bernoulli2).
@@ -140,10 +142,12 @@ class Chip:
     adds_one_channel: bool
     broadcasts_both: bool
     broadcasts_numbers: bool
+    broadcasts_lines: bool
     constant_operands: bool
     joins_constants: bool
     pads_all_axes: bool
     negative_slopes: bool
+    odd_dilations: bool
     transposes_integers: bool
     elementwise_shift: int
     requantize_as_conv: bool

@@ -16,11 +16,11 @@ from engine.ops.core.fixed_point import integer_type, operand_shift, requantizat
 from engine.ops.core.float_nodes import (
     channels_of,
     given,
-    is_constant,
     is_relu,
     refused_broadcast,
     refused_constant,
     required,
+    scales_normalised,
 )
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, floors, limits
@@ -164,13 +164,17 @@ def _adds_two_maps(node: ir.Node) -> bool:
 
 
 def _adds_one_map_to_all_channels(node: ir.Node) -> bool:
-    """Whether ``node`` adds a computed map of one channel and more than one pixel to one of more channels.
+    """Whether ``node`` adds a map of one channel and more than one pixel to one of more channels.
 
-    Constants are no reason (``Add_321`` of swin_b, ``Add_92`` of vit_sep_b).
+    What shifts a normalisation is no reason (``Add_321`` of swin_b, ``Add_92`` of vit_sep_b).
     """
     channels = shape_of(node.outputs[0])[1:2]
-    shapes = [shape_of(value) for value in (given(node, 0), given(node, 1)) if not is_constant(value)]
-    return any(shape[1:2] == (1,) != channels and np.prod(shape[2:]) > 1 for shape in shapes)
+    rank = len(shape_of(node.outputs[0]))
+    shapes = [shape_of(given(node, index)) for index in (0, 1)]
+    shapes = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return not scales_normalised(node) and any(
+        shape[1:2] == (1,) != channels and np.prod(shape[2:]) > 1 for shape in shapes
+    )
 
 
 _ACCUMULATOR_BITS = 31

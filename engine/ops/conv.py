@@ -214,6 +214,8 @@ class ConvRule(FloatRule):
         limits = march.limits
         if max(attribute(node, "dilations", (1, 1))) > limits.conv_dilation:
             return because(Code.DILATION, limit=limits.conv_dilation)
+        if not march.odd_dilations and any(size & (size - 1) for size in attribute(node, "dilations", (1, 1))):
+            return because(Code.DILATION_POWER)
         if limits.conv_kernel is not None and max(kernel) > limits.conv_kernel:
             return because(Code.KERNEL_SIDES, height=kernel[0], width=kernel[1], limit=limits.conv_kernel)
         if kernel == [1, 1] and in_channels > limits.conv_1x1_channels:

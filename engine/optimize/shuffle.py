@@ -1,4 +1,4 @@
-"""Channel shuffle and space-to-depth written as ``Reshape``, ``Transpose``, ``Reshape``."""
+"""Channel shuffle, space-to-depth and depth-to-space written as ``Reshape``, ``Transpose``, ``Reshape``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class CollapseShuffle(NodePass):
     """``Reshape`` to five or six dimensions, ``Transpose``, ``Reshape`` back become one operator, named as the last.
 
     (N, g, C/g, H, W) transposed to (N, C/g, g, H, W) is ``HzChannelShuffle`` of g groups; (N, C, H/b, b, W/b, b)
-    transposed to (N, b, b, C, H/b, W/b) is ``SpaceToDepth``.
+    transposed to (N, b, b, C, H/b, W/b) is ``SpaceToDepth``; (N, C, b, b, H, W) transposed to (N, C, H, b, W, b), as
+    PixelShuffle is exported, is ``DepthToSpace`` of mode CRD (2 of 2 asked, on bayes-e and bernoulli2).
     """
 
     op_types = frozenset({"Reshape"})
@@ -30,6 +31,7 @@ class CollapseShuffle(NodePass):
             return False
         collapsed = self._channel_shuffle(node, source, outer, inner, result, perm)
         collapsed = collapsed or self._space_to_depth(node, source, outer, inner, result, perm)
+        collapsed = collapsed or self._depth_to_space(node, source, outer, inner, result, perm)
         if collapsed is None:
             return False
         substitute(node, [collapsed])
@@ -80,6 +82,32 @@ class CollapseShuffle(NodePass):
             output=f"{node.name}_rearranged",
             like=node.outputs[0],
             attributes={"blocksize": block},
+        )
+
+    @staticmethod
+    def _depth_to_space(
+        node: ir.Node,
+        source: ir.Value,
+        outer: tuple[int, ...],
+        inner: tuple[int, ...],
+        result: tuple[int, ...],
+        perm: tuple[int, ...],
+    ) -> ir.Node | None:
+        if perm != (0, 1, 4, 2, 5, 3) or len(result) != 4:
+            return None
+        batch, channels, height, width = outer
+        block = inner[2]
+        if inner != (batch, channels // block**2, block, block, height, width):
+            return None
+        if result != (batch, channels // block**2, height * block, width * block):
+            return None
+        return make_node(
+            "DepthToSpace",
+            [source],
+            name=str(node.name),
+            output=f"{node.name}_rearranged",
+            like=node.outputs[0],
+            attributes={"blocksize": block, "mode": "CRD"},
         )
 
 

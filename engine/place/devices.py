@@ -14,7 +14,7 @@ from engine.ir import MARK_LATE, MARK_ON, MARK_RULE, is_calibration, mark
 from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.place.options import PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.device import OPERATORS, DeviceSite, DeviceStep, On, Place
+from engine.rulebook.device import LEAVING_LAST, OPERATORS, DeviceSite, DeviceStep, On, Place
 from engine.rulebook.rule import Rule
 from engine.terms import Device
 
@@ -54,8 +54,10 @@ def mark_placement(
     refused: set[ir.Node] = set()
     for step in book.devices:
         if step.settled:
-            refused |= set(_settle(nodes))
+            refused |= {node for node in nodes if node.op_type not in LEAVING_LAST and _settle(node)}
         for site in _sites(model, march, nodes, step, asked):
+            if step.settled and _settle(site.node):
+                refused.add(site.node)
             rule = step.table.decide(site, march.family) if step.everywhere or on_bpu(site.node) else None
             if rule is not None and rule.then.on is not On.UNCHANGED:
                 _set(site, rule, settled=step.settled)
@@ -99,12 +101,12 @@ def _sites(model: ir.Model, march: Chip, nodes: list[ir.Node], step: DeviceStep,
         yield replace(asked.site(node, march), heads=heads)
 
 
-def _settle(nodes: list[ir.Node]) -> Iterator[ir.Node]:
-    """Let what is refused late leave the BPU; those nodes."""
-    for node in nodes:
-        if on_bpu(node) and MARK_LATE in node.metadata_props:
-            mark(node, MARK_ON, Device.CPU)
-            yield node
+def _settle(node: ir.Node) -> bool:
+    """Let ``node`` leave the BPU if it is refused late; whether it does."""
+    leaves = on_bpu(node) and MARK_LATE in node.metadata_props
+    if leaves:
+        mark(node, MARK_ON, Device.CPU)
+    return leaves
 
 
 def _set(site: DeviceSite, rule: Rule[DeviceSite, Place], *, settled: bool) -> None:

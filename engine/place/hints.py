@@ -108,6 +108,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.ONE_AXIS: _ONE_AXIS,
         Code.AXIS_DROPPED: _ONE_AXIS,
         Code.DILATION: "use a smaller dilation, or larger strides before it",
+        Code.DILATION_POWER: "use a dilation of 1, 2 or 4",
         Code.STRIDE: "enlarge in several steps of smaller strides",
         Code.PADDING: "use less padding and crop the result with Slice, or a smaller kernel",
         Code.OUTPUT_PADDING: "use less output padding and add the border with Pad",
@@ -136,6 +137,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.DIVISION: "change the product, as its own reason says",
         Code.BOTH_BROADCAST: _BROADCAST,
         Code.SINGLE_NUMBER: "compute it once per channel: a 1x1 convolution with the outputs of the other operand",
+        Code.LINE_REPEATED: "give both operands the same shape, or one of them a single pixel",
         Code.ONE_CHANNEL_ADDED: _BROADCAST,
         Code.NEGATIVE_STEP: "use a positive step",
     }

@@ -15,8 +15,7 @@ from engine.errors import hint
 from engine.facts.devices import on_bpu
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, decline, is_calibration, mark
 from engine.ops.core.reasons import sentence_of
-from engine.ops.foreign.composite import COMPOSITES, expand
-from engine.ops.registry import OPERATORS, rule_for
+from engine.ops.registry import rule_for
 from engine.optimize.constants import LiftConstants
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
@@ -56,7 +55,6 @@ def place(
     options = _for_parts(model, options)
     refusals = [*mark_placement(model, rules, options, book), *_types_without_inputs(model, options)]
     refusals += _outputs_in_float(model, options)
-    _expand_on_cpu(model)
     widths = tensor_types(model, rules, options, book)
     insert_calibration(model, rules, widths.types, options.output_type, widths.asked, book, names)
     _note_widths(widths.rules)
@@ -129,15 +127,6 @@ def _for_parts(model: ir.Model, options: PlacementOptions) -> PlacementOptions:
 def _asked_as(node: ir.Node) -> str:
     """The name by which a configuration knows ``node``: its own, or that of the node that it is a part of."""
     return str(node.metadata_props.get(MARK_PART_OF, node.name))
-
-
-def _expand_on_cpu(model: ir.Model) -> None:
-    """Composites on the CPU that a quantised operator has the name of become the standard nodes that they stand for."""
-    for node in list(model.graph):
-        if node.op_type in COMPOSITES and node.op_type in OPERATORS and not on_bpu(node):
-            for part in expand(model.graph, node):
-                part.metadata_props.update(node.metadata_props)
-    LiftConstants()(model)
 
 
 def _unknown_names(model: ir.Model, options: PlacementOptions) -> list[Refusal]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from engine.chips import Chip
+from engine.facts.devices import is_quantised
 from engine.facts.moves import first_wanted, is_wanted, moved_from
 from engine.graph.scales import OWN, Gate, Gated, ScaleSource, Term, scale_source, set_scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
@@ -105,14 +106,10 @@ def _gated(head: str, source: ScaleSource, gate: Gate) -> ScaleSource:
 def _calibrated_roots(scales: Scales, calibrations: Mapping[str, ir.Node]) -> dict[str, str]:
     """The calibrated tensor whose scale each has.
 
-    What the CPU computes and only movements read is quantised as the first calibrated tensor behind.
+    What the CPU computes and only movements read is quantised as each calibrated tensor behind it: two slices of a
+    Softmax have two thresholds (5 of 5 asked, on bayes-e and bernoulli2).
     """
-    first: dict[str, str] = {}
-    found = {}
-    for name in calibrations:
-        root = scales.root(name)
-        found[name] = root if root in calibrations else first.setdefault(root, name)
-    return found
+    return {name: next(each for each in reversed(scales.path(name)) if each in calibrations) for name in calibrations}
 
 
 def _first_of(head: str, roots: Mapping[str, str], scales: Scales) -> str | None:
@@ -155,6 +152,8 @@ def _has_its_own(head: ir.Value, site: ScaleSite, pinned: Collection[str]) -> bo
     """Whether the threshold of ``head`` is its own, decided, or follows from another."""
     node, calibration = head.producer(), site.calibrations.get(str(head.name))
     if head.is_initializer() or str(head.name) in pinned:
+        return True
+    if node is not None and calibration is None and not is_quantised(node):
         return True
     if node is None or calibration is None:
         return False

@@ -89,6 +89,7 @@ class IntegerGraph:
         self._integers: dict[str, dict[str, Quantized]] = {}
         self._scale_names: dict[ir.Value, str] = {}
         self._quantized_ahead: set[ir.Value] = set()
+        self._moved: dict[str, list[dict[str, Quantized]]] = {}
         self._chain: Sequence[ir.Node] = ()
 
     def build(self) -> ir.Model:
@@ -131,8 +132,12 @@ class IntegerGraph:
             return self._constant_operand(value, array, wanted, layout, reader)
         name = str(tensor.name)
         forms = self._integers.get(name)
+        if wanted is None and (forms is None or name in self._moved):
+            forms = self._quantize_ahead(tensor, value, reader, layout)
+        elif forms is None and wanted is not None:
+            forms = self._quantize(tensor, name, wanted, reader, layout)
         if forms is None:
-            forms = self._quantize(tensor, wanted, reader, layout)
+            raise ModelError(f"tensor {name} is read by a BPU node and is not calibrated")
         form = next(iter(forms.values()))
         if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
             forms = self._requantize(value, self._widened(value, forms, wanted), wanted)
@@ -309,16 +314,29 @@ class IntegerGraph:
         self._integers[str(value.name)] = {pixels.layout: Quantized(pixels.value, np.ones(1, np.float32), 8)}
         return pixels.value
 
+    def _quantize_ahead(self, tensor: ir.Value, value: ir.Value, reader: Reader, layout: str) -> dict[str, Quantized]:
+        """HzQuantize of a float tensor that is only moved, at the scale of what is calibrated behind its reader.
+
+        Once for every such scale (``swin_b``; two slices of a Softmax, which have two, 5 of 5 asked).
+        """
+        node = next((each for each in self._chain if value in each.inputs), None)
+        name, wanted = calibration_behind(self._source, tensor, node)
+        made = self._moved.setdefault(str(tensor.name), [])
+        for forms in made:
+            form = next(iter(forms.values()))
+            if form.bits == wanted.bits and np.array_equal(form.scale, wanted.scales):
+                return forms
+        made.append(self._quantize(tensor, name, wanted, reader, layout, moved=True))
+        return made[-1]
+
     def _quantize(
-        self, tensor: ir.Value, wanted: Calibration | None, reader: Reader, layout: str
+        self, tensor: ir.Value, name: str, wanted: Calibration, reader: Reader, layout: str, moved: bool = False
     ) -> dict[str, Quantized]:
         """HzQuantize of a float tensor; where the march keeps layouts outside, behind the transpose that is needed.
 
-        One that is only moved keeps its layout and has the scale of what is calibrated behind (``swin_b``).
+        One that is only moved keeps its layout.
         """
-        name, shape, moved = str(tensor.name), shape_of(tensor), wanted is None
-        if wanted is None:
-            name, wanted = calibration_behind(self._source, tensor)
+        shape = shape_of(tensor)
         source = self._float_or_constant(tensor)
         outside = self.march.layout_outside and len(shape) == 4 and not moved and layout == "NHWC"
         if outside:

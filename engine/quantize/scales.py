@@ -39,15 +39,25 @@ def calibration_before(value: ir.Value) -> Calibration | None:
     return own
 
 
-def calibration_behind(model: ir.Model, tensor: ir.Value) -> tuple[str, Calibration]:
+def calibration_behind(model: ir.Model, tensor: ir.Value, reader: ir.Node | None = None) -> tuple[str, Calibration]:
     """Name and calibration of the first calibrated tensor of ``model``, in graph order, that ``tensor`` is moved to.
 
     By the BPU, or, if that moves it to none, by nodes that went to the CPU late too (a Pad that reflects).
 
+    Args:
+        model: with calibrations.
+        tensor: what is moved.
+        reader: the node whose results are followed alone, where they are moved to what is calibrated.
+
     Raises:
         ModelError: there is none.
     """
-    found = _moved_to(tensor, on_bpu) or _moved_to(tensor, lambda node: on_bpu(node) or refused_late(node))
+    results = reader.outputs if reader is not None and _keeps_scale(reader) else ()
+    found = (
+        {node for result in results for node in _moved_to(result, on_bpu)}
+        or _moved_to(tensor, on_bpu)
+        or _moved_to(tensor, lambda node: on_bpu(node) or refused_late(node))
+    )
     first = next((node for node in calibration_nodes(model) if node in found), None)
     if first is None:
         raise ModelError(f"tensor {tensor.name} is read by a BPU node and is not calibrated")

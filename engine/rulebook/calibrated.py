@@ -16,6 +16,7 @@ from engine.facts.devices import is_quantised, on_bpu, refused_late
 from engine.facts.moves import is_exact_sum, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import is_calibration
+from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu
@@ -162,6 +163,10 @@ def _stays_int32(site: Result) -> bool:
     return head is not None and head.stays_int32(site.chain[0])
 
 
+def _is_convolution_of_sum(site: Result) -> bool:
+    return site.chain[0].op_type == "Add" and runs_as_convolution(site.chain[0], site.chip)
+
+
 HAS_RELU = Pattern[Result]("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
 
 RESULTS: Table[Result, Calibrate] = Table(
@@ -205,8 +210,9 @@ RESULTS: Table[Result, Calibrate] = Table(
         ),
         Rule(
             "calibrated.accumulator-without-relu",
-            "The int32 result of a convolution at the end is not calibrated, unless a Relu is one with it.",
-            Pattern("stays in int32", _stays_int32) & ~HAS_RELU,
+            "The int32 result of a convolution, or of a sum that is computed as one, at the end is not calibrated, "
+            "unless a Relu is one with it.",
+            Pattern("stays in int32", lambda site: _stays_int32(site) or _is_convolution_of_sum(site)) & ~HAS_RELU,
             Calibrate.NO,
             BERNOULLI,
             over=("calibrated.moved",),
@@ -252,7 +258,11 @@ def _is_beside_what_is_only_moved(site: Calibrated) -> bool:
     if split.op_type != "Split" or not is_calibration(given(split, 0).producer()):
         return False
     readers = [float_readers(value) for value in split.outputs]
-    return any(each and all(node.op_type in LEFT_OUT_BEFORE for node in each) for each in readers)
+    return any(each and all(map(_moves_integers, each)) for each in readers)
+
+
+def _moves_integers(node: ir.Node) -> bool:
+    return node.op_type in LEFT_OUT_BEFORE and is_quantised(node)
 
 
 def _is_calibrated_behind(value: ir.Value) -> bool:
@@ -276,7 +286,7 @@ ONLY_MOVED = Pattern[Calibrated](
 )
 BESIDE_MOVED: Rule[Calibrated, Calibrate] = Rule(
     "calibrated.split-to-be-moved",
-    "No result of a Split is calibrated where only movements read one of them: queries, keys and values.",
+    "No result of a Split is calibrated where only movements on the BPU read one of them: queries, keys and values.",
     Pattern("is given by a calibrated Split one result of which only movements read", _is_beside_what_is_only_moved),
     Calibrate.NO,
 )

@@ -16,14 +16,14 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import on_bpu
+from engine.facts.devices import is_quantised, on_bpu
 from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from
 from engine.graph import float_readers, sole_reader
-from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, shape_of
+from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, is_calibration, shape_of
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.element_functions import FUNCTIONS
-from engine.ops.core.float_nodes import given, is_relu
+from engine.ops.core.float_nodes import given, is_relu, subtracts_mean
 from engine.ops.core.reasons import SENTENCES, Code, Reason, because
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
@@ -127,7 +127,7 @@ LACKING = (
     "Cast",
 )
 """Operators that bernoulli2 does not have and the others do."""
-LATE = ("Gather", "Max", "Reshape", "Sub")
+LATE = ("Gather", "Max", "Reshape")
 """Operators that bernoulli2 does not have and whose inputs it quantises all the same."""
 ARITHMETIC_OF_RANK_3 = ("Add", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", "Reshape", "Sub")
 """Operators whose inputs bernoulli2 quantises where they give tensors of rank 3."""
@@ -182,6 +182,8 @@ def _multiplies_several(node: ir.Node) -> bool:
 
 PIXELS_IN_ORDER = of_node("gives the pixels of an NHWC image the order NCHW", _orders_pixels)
 MEAN_OF_NORMALISATION = op("ReduceMean") & read_by("Sub", "HzRsqrt")
+DIFFERENCE_FROM_MEAN = op("Sub") & of_node("reads a mean over axes second", subtracts_mean)
+OTHER_DIFFERENCE = op("Sub") & gives_rank(4) & ~DIFFERENCE_FROM_MEAN
 OF_RANK_3 = op(*ARITHMETIC_OF_RANK_3) & gives_rank(3)
 ON_REQUEST = _site(
     "has an operator that must be asked for and is not",
@@ -200,10 +202,10 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.lacking",
-            "bernoulli2 computes means, sums and maxima over axes, and moves by Transpose, Tile and Expand, on the "
-            "CPU; a mean of a normalisation leaves the BPU late, and a Transpose that orders the pixels of an image "
-            "moves nothing.",
-            op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION,
+            "bernoulli2 computes means, sums and maxima over axes and differences of maps, and moves by Transpose, "
+            "Tile and Expand, on the CPU; a mean of a normalisation and the difference from it leave the BPU late, "
+            "and a Transpose that orders the pixels of an image moves nothing.",
+            (op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION) | OTHER_DIFFERENCE,
             _cpu(Code.NO_OPERATOR),
             BERNOULLI,
             over=("device.several-matrices",),
@@ -274,8 +276,9 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.late-operator",
-            "bernoulli2 quantises what Gather, Max, Reshape and Sub read, then computes them on the CPU.",
-            op(*LATE),
+            "bernoulli2 quantises what Gather, Max, Reshape and the difference from a mean read, then computes them on "
+            "the CPU.",
+            op(*LATE) | DIFFERENCE_FROM_MEAN,
             _late(Code.NO_OPERATOR),
             BERNOULLI,
             over=("device.of-rank-3",),
@@ -430,6 +433,11 @@ def _moves_tail_sum(site: DeviceSite) -> bool:
     return passes and value is not None and is_exact_sum(before_calibration(value))
 
 
+RECTIFIERS = ("Elu", "LeakyRelu", "PRelu")
+ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS})
+"""What bernoulli2 computes on the CPU, or leaves in int32, where no BPU node reads it."""
+
+
 def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
     """Whether ``node`` moves, directly or behind others, what could stay in int32 or float."""
     rule = rule_for(node)
@@ -444,7 +452,8 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
             or source is None
             or MARK_LATE in head.metadata_props
             or source.stays_int32(head)
-            or (head.op_type == "Mul" and site.chip.family in BERNOULLI)
+            or (head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI)
+            or head.op_type == "Pow"
             or (source.passive and _moves_accumulator(head, site))
         ):
             return True
@@ -489,11 +498,17 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.activation-tail",
-            "bernoulli2 does not apply a Relu to an int32 result, unless several nodes read it.",
+            "bernoulli2 does not apply a Relu to an int32 result that no BPU node reads.",
             NOT_READ_BY_BPU
-            & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n))
-            & of_node("is read by one node at most", lambda node: len(_readers(node)) <= 1),
+            & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n)),
             _cpu(Code.ACTIVATION_TAIL),
+            BERNOULLI,
+        ),
+        Rule(
+            "device.rectifier-tail",
+            "bernoulli2 computes no Elu, LeakyRelu or PRelu that no BPU node reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & op(*RECTIFIERS),
+            _cpu(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),
         Rule(
@@ -513,37 +528,33 @@ TAILS: Table[DeviceSite, Place] = Table(
 
 
 def _sums_alone(site: DeviceSite) -> bool:
-    """Whether a sum is computed by no convolution and read by one node; one that several CPU nodes read stays."""
+    """Whether a sum is computed by no convolution."""
+    return site.node.op_type == "Add" and not runs_as_convolution(site.node, site.chip)
+
+
+def _moves_to_reshapes(node: ir.Node) -> bool:
+    readers = _readers(node)
     return (
-        site.node.op_type == "Add" and len(_readers(site.node)) == 1 and not runs_as_convolution(site.node, site.chip)
+        is_passive(node) and bool(readers) and all(each.op_type == "Reshape" and not on_bpu(each) for each in readers)
     )
 
 
-def _is_square_of_normalisation(node: ir.Node) -> bool:
-    """Whether a product is a square whose mean a reciprocal root reads."""
-    first, second = given(node, 0), given(node, 1)
-    return before_calibration(first) is before_calibration(second) and any(
-        reader.op_type == "ReduceMean" and any(each.op_type == "HzRsqrt" for each in _readers(reader))
-        for reader in _readers(node)
-    )
+def _reads_cpu_floats(site: DeviceSite) -> bool:
+    head = given(site.node, 0).producer()
+    return head is not None and not is_calibration(head) and not is_quantised(head)
 
 
 PRODUCTS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
-            "device.square-of-normalisation",
-            "The square whose mean a reciprocal root reads is computed on the BPU, also where the mean is not.",
-            op("Mul") & of_node("is a square whose mean a reciprocal root reads", _is_square_of_normalisation),
-            Place(On.UNCHANGED),
+            "device.moved-floats",
+            "What moves floats of the CPU on bernoulli2 to a Reshape alone runs there too.",
+            NOT_ASKED
+            & of_node("moves values to Reshapes on the CPU alone", _moves_to_reshapes)
+            & _site("reads what the CPU computes, which did not leave the BPU late", _reads_cpu_floats),
+            _cpu(Code.PASSIVE_TAIL),
             BERNOULLI,
-            over=("device.product-tail",),
-            measured=MeasuredApart(
-                "4 squares in two networks on bernoulli2; beside them 1 square whose mean nothing of the kind reads, "
-                "and 1 product of two tensors whose mean a reciprocal root reads, run on the CPU "
-                "(docs/evidence/shipping.md)",
-                networks=2,
-            ),
         ),
         Rule(
             "device.product-tail",
@@ -554,14 +565,17 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.sum-tail",
-            "bernoulli2 computes no sum by an operator of its own that only one node, on the CPU, reads.",
-            NOT_READ_BY_BPU & NOT_ASKED & _site("is a sum that no convolution computes, for one reader", _sums_alone),
+            "bernoulli2 computes no sum by an operator of its own that no BPU node reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & _site("is a sum that no convolution computes", _sums_alone),
             _late(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),
     ],
 )
-"""Products and sums at the ends, from the outputs on, once what is refused late has left the BPU."""
+"""Products and sums at the ends, from the inputs on.
+
+So what only such a product or sum reads stays: 8 of 8 asked, two and three in a row, beside readers on the CPU or not.
+"""
 
 
 @dataclass(frozen=True)
@@ -574,7 +588,7 @@ class DeviceStep:
         backwards: whether from the outputs on.
         everywhere: whether also at nodes that are not on the BPU.
         chains: whether the rules look at chains.
-        settled: whether what is refused late has left the BPU before.
+        settled: whether what is refused late leaves the BPU, before it or in turn.
     """
 
     says: str
@@ -585,11 +599,18 @@ class DeviceStep:
     settled: bool = False
 
 
+LEAVING_LAST = ("ReduceMean", "Sub")
+"""Of what is refused late, the parts of a normalisation that leave the BPU while products and sums at the ends are
+looked at, in their turn; others leave before.
+
+So the sum that only the mean and the difference of a normalisation read stays, one that only a Reshape reads does not
+(``swin_b``, ``dropped_axes``).
+"""
 STEPS = (
     DeviceStep("what the BPU has", OPERATORS, everywhere=True),
     DeviceStep("what was asked for", REQUESTS, everywhere=True),
     DeviceStep("what is one with a node on the CPU", WHOLES),
     DeviceStep("the ends of the network", TAILS, backwards=True, chains=True),
-    DeviceStep("products and sums at the ends", PRODUCTS, backwards=True, settled=True),
+    DeviceStep("products and sums at the ends", PRODUCTS, settled=True),
 )
 """In order; what is refused late leaves the BPU before the last."""

@@ -89,13 +89,13 @@ class Scales:
                 self.largest[tensor] = operands
                 self._rules[tensor] = rule
             case ScaleOf(tensor, of, How.TAKES):
-                if tensor not in self._path(of):
+                if tensor not in self.path(of):
                     self._take(tensor, of, rule)
             case ScaleOf(tensor, of, How.IF_FREE):
                 if tensor not in self._of and self.root(of) != tensor:
                     self._take(tensor, of, rule)
             case ScaleOf(tensor, of, How.AS_MEASURED):
-                if tensor not in self._of and not self._led.isdisjoint(self._path(of)[1:]):
+                if tensor not in self._of and not self._led.isdisjoint(self.path(of)[1:]):
                     self.measured[tensor], self._rules[tensor] = of, rule
                 elif tensor not in self._of and self.root(of) != tensor:
                     self._take(tensor, of, rule)
@@ -111,13 +111,13 @@ class Scales:
 
     def root(self, tensor: str) -> str:
         """The tensor whose scale ``tensor`` has."""
-        return self._path(tensor)[-1]
+        return self.path(tensor)[-1]
 
     def rules(self, tensor: str) -> tuple[str, ...]:
         """Ids of the rules by which ``tensor`` has its scale, its own link first."""
-        return tuple(dict.fromkeys(self._rules[each] for each in self._path(tensor) if each in self._rules))
+        return tuple(dict.fromkeys(self._rules[each] for each in self.path(tensor) if each in self._rules))
 
-    def _path(self, tensor: str) -> list[str]:
+    def path(self, tensor: str) -> list[str]:
         """``tensor`` and what it points at, up to the one whose scale all have."""
         found = [tensor]
         while found[-1] in self._of:
@@ -132,5 +132,5 @@ class Scales:
         return {
             tensor
             for tensor in (*self._of, head)
-            if (path := self._path(tensor))[-1] == head and self._led.isdisjoint(path)
+            if (path := self.path(tensor))[-1] == head and self._led.isdisjoint(path)
         }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
 from engine.ir import HORIZON_DOMAIN, constant_of
-from engine.ops.foreign.composite import expand_composites
+from engine.ops.foreign.composite import expand_composites, reads_integers
 from engine.ops.foreign.custom import CustomNode, is_custom
 from engine.ops.registry import OPERATORS, operator, read_attributes
 from engine.simulate.tensors import check_feed, check_outputs, describe, graph_inputs, join_samples, split_samples
@@ -111,7 +111,7 @@ def sorted_copy(model: ir.Model) -> ir.Model:
             model.graph.sort()
         except ValueError as error:
             raise ModelError(f"graph {model.graph.name}: its nodes cannot be ordered: they form a cycle") from error
-    return expand_composites(model, keep=lambda node: node.op_type in OPERATORS)
+    return expand_composites(model, keep=lambda node: node.op_type in OPERATORS and reads_integers(node))
 
 
 def _in_order(graph: ir.Graph) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import ConfigError
 from engine.ir import CALIBRATION_OP, HORIZON_DOMAIN
-from engine.ops.foreign.composite import COMPOSITES
+from engine.ops.foreign.composite import COMPOSITES, reads_integers
 from engine.ops.registry import OPERATORS
 from engine.simulate.fast import FastSimulator
 from engine.simulate.loaders import open_model
@@ -101,8 +101,7 @@ def _is_quantized(node: ir.Node) -> bool:
     """Whether ``node`` is a quantised operator; one that float models have under the same name is, on integers."""
     if node.domain != HORIZON_DOMAIN or node.op_type not in OPERATORS:
         return False
-    dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
-    return node.op_type not in COMPOSITES or (dtype is not None and dtype.is_integer())
+    return node.op_type not in COMPOSITES or reads_integers(node)
 
 
 def _is_preprocessed(value: ir.Value) -> bool:

@@ -435,6 +435,22 @@ REMEDIES = [
         march="bernoulli2",
     ),
     Remedy(
+        Code.DILATION_POWER,
+        "Conv",
+        f"y = Conv(x, W(8, 4, 3, 3), dilations=[3, 3], pads=[3, 3, 3, 3]){TAIL}",
+        "a dilation of 1, 2 or 4",
+        after=f"y = Conv(x, W(8, 4, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2]){TAIL}",
+        march="bernoulli2",
+    ),
+    Remedy(
+        Code.LINE_REPEATED,
+        "Mul",
+        f"{HEAD}a = MaxPool(c, kernel_shape=[8, 1]); y = Mul(c, a){TAIL}",
+        "a single pixel",
+        after=f"{HEAD}a = MaxPool(c, kernel_shape=[8, 8]); y = Mul(c, a){TAIL}",
+        march="bernoulli2",
+    ),
+    Remedy(
         Code.ONE_CHANNEL_ADDED,
         "Add",
         f"{HEAD}a = Conv(x, W(1, 4, 1, 1)); y = Add(c, a){TAIL}",

@@ -105,16 +105,63 @@ def refused_broadcast(node: ir.Node, march: Chip) -> Reason | None:
     # 11 of 11 in three networks on bernoulli2, and the product of two such numbers, which it computes
     if not march.broadcasts_numbers and not any(constants) and first != second and 1 in (prod(first), prod(second)):
         return because(Code.SINGLE_NUMBER)
+    repeated = any(_is_repeated_line(shape, out) for shape in (first, second))
+    if repeated and not march.broadcasts_lines and not _normalises(node):
+        return because(Code.LINE_REPEATED)
     return None
 
 
 def refused_constant(node: ir.Node, march: Chip) -> Reason | None:
     """Why an element-wise operator with a constant runs on the CPU though its inputs are quantised.
 
-    24 products and sums in ``detr``, ``vit_sep``, ``vit_timm``, ``fpn_retina_gn`` and ``swin`` on bernoulli2.
+    26 products and sums in ``detr``, ``pvt``, ``vit_sep``, ``vit_timm``, ``fpn_retina_gn`` and ``swin`` on bernoulli2,
+    of rank 3 or behind a normalisation. Of other maps products with a constant of all pixels are computed on the BPU (4
+    of 4 asked), and so are sums with a number per channel.
     """
-    constants = [is_constant(given(node, index)) for index in (0, 1)]
-    return because(Code.CONSTANT_NOT_FOLDED) if not march.constant_operands and any(constants) else None
+    values = [given(node, index) for index in (0, 1)]
+    constants = [is_constant(value) for value in values]
+    if march.constant_operands or not any(constants):
+        return None
+    shape, out = shape_of(values[0] if constants[0] else values[1]), shape_of(node.outputs[0])
+    if len(out) == len(TO_NHWC) and not scales_normalised(node) and prod(shape) > 1:
+        return None
+    return because(Code.CONSTANT_NOT_FOLDED)
+
+
+def scales_normalised(node: ir.Node) -> bool:
+    """Whether ``node`` multiplies what a normalisation divided by its deviation, or shifts that product."""
+    producers = [before_calibration(given(node, index)).producer() for index in (0, 1)]
+    found = [each for each in producers if each is not None]
+    if node.op_type == "Add":
+        return any(each.op_type == "Mul" and scales_normalised(each) for each in found)
+    return any(each.op_type == "Mul" and _divides_by_root(each) for each in found)
+
+
+def _normalises(node: ir.Node) -> bool:
+    """Whether ``node`` is the difference, the quotient, the factor or the shift of a normalisation."""
+    if node.op_type == "Sub":
+        return subtracts_mean(node)
+    return scales_normalised(node) or (node.op_type == "Mul" and _divides_by_root(node))
+
+
+def subtracts_mean(node: ir.Node) -> bool:
+    """Whether the second operand is a mean over axes."""
+    producer = before_calibration(given(node, 1)).producer()
+    return producer is not None and producer.op_type == "ReduceMean"
+
+
+def _divides_by_root(node: ir.Node) -> bool:
+    producers = [before_calibration(given(node, index)).producer() for index in (0, 1)]
+    return any(each is not None and each.op_type == "HzRsqrt" for each in producers)
+
+
+def _is_repeated_line(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """Whether a map that is not one pixel is broadcast over rows or columns.
+
+    11 of 11 asked, 5 of them computed, and 2 of 2 pixels not.
+    """
+    wide = (1,) * (len(out) - len(shape)) + shape
+    return len(out) == len(TO_NHWC) and wide[2:] != out[2:] and wide[2:] != (1, 1)
 
 
 def _one_for_all_samples(constant: tuple[int, ...], out: tuple[int, ...]) -> bool:

@@ -60,6 +60,7 @@ class Code(StrEnum):
     CONSTANT_NOT_FOLDED = "constant_not_folded"
     BOTH_BROADCAST = "both_broadcast"
     SINGLE_NUMBER = "single_number"
+    LINE_REPEATED = "line_repeated"
     ONE_CHANNEL_ADDED = "one_channel_added"
     ONE_AXIS = "one_axis"
     AXIS_DROPPED = "axis_dropped"
@@ -71,6 +72,7 @@ class Code(StrEnum):
     BATCH_SEARCHED = "batch_searched"
     INDICES = "indices"
     DILATION = "dilation"
+    DILATION_POWER = "dilation_power"
     WINDOW = "window"
     KERNEL = "kernel"
     KERNEL_SIDES = "kernel_sides"
@@ -133,6 +135,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.CONSTANT_NOT_FOLDED: "a constant operand that could not be folded into a convolution",
         Code.BOTH_BROADCAST: "both operands are broadcast",
         Code.SINGLE_NUMBER: "one operand is a single number that is computed",
+        Code.LINE_REPEATED: "one operand is a row or column that is repeated",
         Code.ONE_CHANNEL_ADDED: "a map of one channel is added to several",
         Code.ONE_AXIS: "the BPU only supports {op_type} over one axis",
         Code.AXIS_DROPPED: "the reduced axis is dropped",
@@ -144,6 +147,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.BATCH_SEARCHED: "the batch is not searched on the BPU",
         Code.INDICES: "indices are computed on the CPU only",
         Code.DILATION: "dilation above {limit}",
+        Code.DILATION_POWER: "a dilation that is no power of two",
         Code.WINDOW: "window above {limit}",
         Code.KERNEL: "kernel above {limit}",
         Code.KERNEL_SIDES: "kernel {height}x{width} above {limit}x{limit}",

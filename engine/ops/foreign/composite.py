@@ -95,6 +95,15 @@ def expand_composites(model: ir.Model, keep: Callable[[ir.Node], bool] | None = 
     return model
 
 
+def reads_integers(node: ir.Node) -> bool:
+    """Whether a node that could be a composite or the quantised operator of that name is the latter.
+
+    That says how its map lies; a shuffle on the CPU, in files of the original, does not.
+    """
+    dtype = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+    return "data_format" in node.attributes or (dtype is not None and dtype.is_integer())
+
+
 def expand(graph: ir.Graph, node: ir.Node) -> Sequence[ir.Node]:
     """Replace the composite ``node`` of ``graph``, in place, by the standard nodes that are returned."""
     return expand_as(graph, node, COMPOSITES[node.op_type].expand)

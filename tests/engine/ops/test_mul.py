@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.chips import load_chip
 from engine.ops.core.reasons import Code
@@ -44,8 +45,14 @@ def test_the_ratio_is_of_both_scales() -> None:
 def test_constants_are_multiplied_where_no_convolution_holds_them() -> None:
     node = float_node("Mul", [tensor("a", *MAP), constant("k", np.ones((8, 8), np.float32))], MAP)
     assert [refused(MulRule(), node, march) for march in ("bayes", "bernoulli2")] == [None, None]
-    late = [MulRule().late_refusal(node, load_chip(march)) for march in ("bayes", "bernoulli2")]
-    assert [None if reason is None else reason.code for reason in late] == [None, Code.CONSTANT_NOT_FOLDED]
+    divided = ir.node("Mul", [tensor("c", *MAP), ir.node("HzRsqrt", [tensor("v", *MAP)], domain="horizon").outputs[0]])
+    divided.outputs[0].shape = ir.Shape(MAP)
+    scaled = float_node("Mul", [divided.outputs[0], constant("k", np.ones((8, 8), np.float32))], MAP)
+    found = [
+        [MulRule().late_refusal(each, load_chip(march)) for march in ("bayes", "bernoulli2")] for each in (node, scaled)
+    ]
+    codes = [[None if reason is None else reason.code for reason in late] for late in found]
+    assert codes == [[None, None], [None, Code.CONSTANT_NOT_FOLDED]]
     assert MulRule().activations(node) == (0, 1)
 
 

@@ -40,6 +40,9 @@ def test_channel_shuffle_and_space_to_depth_collapse() -> None:
         ([1, 8, 2, 2, 3, 2], [0, 3, 5, 1, 2, 4], [1, 32, 2, 3], "SpaceToDepth"),
         ([1, 8, 2, 2, 3, 2], [0, 5, 3, 1, 2, 4], [1, 32, 2, 3], None),
         ([1, 8, 2, 2, 2, 3], [0, 3, 5, 1, 2, 4], [1, 48, 2, 2], None),
+        ([1, 2, 2, 2, 4, 6], [0, 1, 4, 2, 5, 3], [1, 2, 8, 12], "DepthToSpace"),
+        ([1, 2, 2, 2, 4, 6], [0, 1, 4, 3, 5, 2], [1, 2, 8, 12], None),
+        ([1, 2, 4, 1, 4, 6], [0, 1, 4, 2, 5, 3], [1, 2, 16, 6], None),
     ],
 )
 def test_what_collapses(inner: list[int], perm: list[int], result: list[int], expected: str | None) -> None:
