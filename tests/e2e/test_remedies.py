@@ -372,6 +372,7 @@ REMEDIES = [
         "one value or one per channel",
         after=f"{HEAD}y = Mul(c, W(8, 1, 1)){TAIL}",
         march="bernoulli2",
+        shape=(2, 4, 8, 8),
     ),
     Remedy(
         Code.CONSTANT_OPERAND,
