@@ -25,8 +25,8 @@ from research.ranking import ordering_text
 
 FOLDER = Path(__file__).parent / "data"
 """Answers by march."""
-APART_FILE = FOLDER / "apart.jsonl"
-"""Answers on whole networks of another seed, which take part in no fit."""
+APART_FILES = (FOLDER / "apart.jsonl", FOLDER / "apart_4130.jsonl")
+"""Answers on whole networks of other seeds, which take part in no fit."""
 LEAST = 5
 """Answers of a march from which on they take part in its fit: a few layers move constants at random."""
 _WEIGHT = 0.03
@@ -70,13 +70,14 @@ def read_answers(march: str, folder: Path = FOLDER) -> tuple[list[Answered], int
     return list(converted(answer for answer in asked if answer.subgraphs)), len(asked)
 
 
-def read_apart(file: Path = APART_FILE) -> list[Answered]:
-    """The networks that take part in no fit, of all marches.
+def read_apart(*files: Path) -> list[Answered]:
+    """The networks of ``files`` (all by default) that take part in no fit, of all marches.
 
     Raises:
         ConfigError: the file is damaged.
     """
-    return list(converted(answer for answer in read_asked(file) if answer.subgraphs))
+    found = (answer for file in files or APART_FILES for answer in read_asked(file))
+    return list(converted(answer for answer in found if answer.subgraphs))
 
 
 def converted(asked: Iterable[AskedDraw]) -> Iterator[Answered]:
@@ -167,15 +168,21 @@ def errors_of_answers(answers: Sequence[Answered], latency: Latency) -> Errors:
 
 
 def apart_report(answers: Sequence[Answered], data: Callable[[str], Latency]) -> str:
-    """The errors on networks that take part in no fit, by march and level, and the pairs that are ordered rightly."""
+    """The errors on networks that take part in no fit, by seed, march and level, and the pairs that are ordered
+    rightly.
+    """
     lines = [f"{'networks of no fit':24} nets {'latency: median':>9} {'p90':>7} {'DDR: median':>7} {'p90':>6}"]
-    for march, level in sorted({(each.asked.march, each.asked.level) for each in answers}):
-        own = [each for each in answers if (each.asked.march, each.asked.level) == (march, level)]
+    for seed, march, level in sorted({_group(each) for each in answers}):
+        own = [each for each in answers if _group(each) == (seed, march, level)]
         known = [(each.asked.latency_us, latency_us(each.schedules, data(march))) for each in own]
-        lines.append(f"{_line(f'{march} {level.value}', own, data(march))}; {ordering_text(known)}")
+        lines.append(f"{_line(f'{seed} {march} {level.value}', own, data(march))}; {ordering_text(known)}")
     worst = sorted(answers, key=lambda each: -abs(_error(each, data(each.asked.march))))[:_WORST]
     lines += [_worst_line(each, data(each.asked.march)) for each in worst]
     return "\n".join([*lines, ""])
+
+
+def _group(answer: Answered) -> tuple[int, str, OptimizeLevel]:
+    return answer.asked.seed, answer.asked.march, answer.asked.level
 
 
 def _error(answer: Answered, latency: Latency) -> float:

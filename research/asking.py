@@ -2,8 +2,8 @@
 
 Run as ``python -m research.asking --march bayes-e [--family NAME ...] [--draws N] [--seed N] -o FILE``, with the
 original in ``PTQLAB_HB_MAPPER`` or ``--toolchain``. What ``FILE`` has already is not asked again, so that a run that
-was ended goes on where it was. The families take turns: the first draw of each, then the second. Seed
-:data:`~research.draws.APART` is that of the networks that no fit sees (``research/data/apart.jsonl``).
+was ended goes on where it was. The families take turns: the first draw of each, then the second. Seeds
+of :data:`~research.draws.APART` are those of the networks that no fit sees (``research/data/apart*.jsonl``).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from engine.errors import ConfigError, PtqlabError
 from engine.ir import write_atomically
 from engine.terms import OptimizeLevel
 from engine.toolchain.tool import VARIABLE, Toolchain, find_toolchain
-from research.draws import FAMILIES, SEED, WHOLE, Drawn, Key, latency_draw
+from research.draws import FAMILIES, SEED, UNFUSED, WHOLE, Drawn, Key, latency_draw
 
 TIME_LIMIT = 150.0
 """Seconds of a conversion: what takes longer is noted as not answered."""
+_CHOICES = (*FAMILIES, *(f"{family}{UNFUSED}" for family in FAMILIES), *WHOLE)
 _NUMBER = re.compile(r"[\d.]+")
 _BELOW_ONE = 0.5
 """Microseconds that ``<1 us`` counts as."""
@@ -231,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Ask; see the module's text."""
     parser = argparse.ArgumentParser(prog="python -m research.asking", description=__doc__.splitlines()[0])
     parser.add_argument("--march", required=True)
-    parser.add_argument("--family", action="append", choices=[*FAMILIES, *WHOLE], help="all by default")
+    parser.add_argument("--family", action="append", choices=_CHOICES, metavar="NAME", help="all by default")
     parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--draws", type=int, default=10, help="of each family")
     parser.add_argument("--seed", type=int, default=SEED, help="of the draws")

@@ -43,6 +43,7 @@ from research.corpus import MeasuredRow, read_rows
 from research.deployed import Deployed, read_deployed, read_small
 from research.overheads import MeasuredPart
 from research.report import document, report
+from research.unfused import fit_unfused
 from research.validation import (
     NETWORKS_HEADER,
     Estimates,
@@ -116,7 +117,9 @@ def _fit_all(
             )
             for march, data, (answered, _) in zip(generation, old, answers, strict=True)
         ]
+        old = _unfused(generation, answers, old)
         fitted = refit_overheads(evidences, old) if options.overheads else fit(evidences, old)
+        fitted = _unfused(generation, answers, fitted)
         fits += fitted
         unseen, strangers = left_out(evidences, fitted), left_out(evidences, fitted, family)
         for march, data, evidence, latency, asked in zip(generation, old, evidences, fitted, answers, strict=True):
@@ -147,6 +150,16 @@ def _fit_all(
     reports.append(f"all marches\n{everywhere.text()}{apart_report(apart_draws, everything.__getitem__)}")
     sys.stdout.write(f"\n== {reports[-1]}")
     return reports
+
+
+def _unfused(
+    generation: Sequence[str], answers: Sequence[tuple[Sequence[Answered], int]], latencies: Sequence[Latency]
+) -> list[Latency]:
+    """``latencies`` with what layers take at O0, where the weights share the memory of the maps."""
+    if not all(latency.weights_on_chip for latency in latencies):
+        return list(latencies)
+    pairs = [(answered, latency) for (answered, _), latency in zip(answers, latencies, strict=True)]
+    return fit_unfused(pairs, [_PACE.get(march, 1.0) for march in generation])
 
 
 def _with_accuracy(latency: Latency, strangers: Estimates, unseen: Sequence[Answered]) -> Latency:

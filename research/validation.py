@@ -18,6 +18,8 @@ from research.ranking import ordered_pairs
 from research.report import network_line
 
 FOLDS = 5
+_APART = (OptimizeLevel.O0, OptimizeLevel.O1)
+"""Levels at which single elements pass through DDR."""
 _UNCERTAIN = 0.9
 """Part of the networks left out whose errors the stated uncertainty covers."""
 
@@ -90,7 +92,7 @@ def _with_overheads(
     passing = [
         [
             network
-            for network in _at(evidence, OptimizeLevel.O0, OptimizeLevel.O1)
+            for network in _at(evidence, *(_APART[bool(latency.unfused_layers) :]))
             if shows(network, Overhead.SINGLE_DDR, latency)
         ]
         for evidence, latency in zip(generation, found, strict=True)

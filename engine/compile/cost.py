@@ -15,11 +15,12 @@ from itertools import compress
 
 from engine.chips.latency import Alignment, Fitted, Latency
 from engine.compile.layers import Layer, Overlap
-from engine.compile.overheads import is_plain, overhead_us
+from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, as_map
 from engine.compile.traffic import LayerTraffic, Traffic, copies, is_dense, layer_traffic
+from engine.compile.unfused import COMPUTED, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 _GROUP_LANES = 16
@@ -60,6 +61,8 @@ def layer_costs(
 ) -> tuple[Cost, ...]:
     """Costs of the layers of a subgraph, in running order; ``traffic`` is :func:`layer_traffic` where it is at hand."""
     traffic = layer_traffic(schedule, latency) if traffic is None else traffic
+    if schedule.overlap is Overlap.NONE and latency.unfused_layers:
+        return tuple(_unfused_costs(schedule, latency, traffic))
     by_load = latency.input_layer.by_load
     return tuple(
         Cost(
@@ -75,6 +78,16 @@ def layer_costs(
             schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
         )
     )
+
+
+def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic]) -> Iterator[Cost]:
+    """Those of layers of which each loads, works and stores by itself."""
+    found = unfused_costs(schedule.layers, latency)
+    for layer, cost, (straight, detour) in zip(schedule.layers, found, traffic, strict=True):
+        beside = transfer_us(Traffic(round(cost.worked / 2), round(cost.worked / 2)), latency.fitted)
+        work = _kernel_ns(layer, latency) / 1000 if layer.kind in COMPUTED else 0.0
+        waits = cost.wait_us + unfused_wait_us(layer, latency)
+        yield Cost(work + beside, straight + detour, detour, drain_us(layer, latency), overhead_us=waits)
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -41,7 +41,7 @@ class Motion(StrEnum):
     """Rows are cut into heads that a product of two tensors takes one after the other."""
     ELEMENTS = "elements"
     """Elements are moved one at a time: where the elements of a map get rows of another length in the order of NCHW, or
-    such rows become a map; where rows are cut, and in more than four dimensions behind that (queries, keys and values).
+    such rows become a map; where the channels of a pixel become a row of pixels of one channel; where rows are cut, and in more than four dimensions behind that (queries, keys and values).
     """
 
 
@@ -126,18 +126,21 @@ class _Chain:
     """What has happened to a tensor since its data were last in place.
 
     Attributes:
+        row: length of the rows at the start of the chain.
         order: of its elements, by their positions at the start of the chain.
         moved: nodes that reshape or transpose, layout changes left out.
         planes: whether the tensor is a map in NCHW, or what was made of one.
     """
 
+    row: int
     order: Order
     moved: tuple[ir.Node, ...] = ()
     planes: bool = False
 
     @classmethod
     def start(cls, value: ir.Value) -> _Chain:
-        return cls(Order.start(math.prod(shape_of(value))))
+        shape = shape_of(value)
+        return cls(shape[-1] if shape else 1, Order.start(math.prod(shape)))
 
 
 def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
@@ -162,7 +165,8 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
         if chain.moved and chain.order.in_place and not _of_planes(node, before):
             if len(chain.moved) > 1 or is_layout_change(node):
                 found |= dict.fromkeys(chain.moved, Motion.NONE)
-                found[chain.moved[-1]] = Motion.VIEW
+                becomes_line = chain.row > 1 and shape_of(output)[-1] == 1
+                found[chain.moved[-1]] = Motion.ELEMENTS if becomes_line else Motion.VIEW
             chain = _Chain.start(output)
         if is_layout_change(node) or len(output.uses()) == 1:
             chains[output] = chain
@@ -223,12 +227,12 @@ def _next(node: ir.Node, chain: _Chain) -> _Chain:
     """``chain`` with ``node`` at its end."""
     source, output = node.inputs[0], node.outputs[0]
     if source is None or node.op_type == "Reshape":
-        return _Chain(chain.order, (*chain.moved, node), chain.planes)
+        return replace(chain, moved=(*chain.moved, node))
     perm = _permutation(node)
     order = chain.order.transposed(shape_of(source), perm)
     if not is_layout_change(node):
-        return _Chain(order, (*chain.moved, node), chain.planes)
-    return _Chain(order, chain.moved, perm == _PLANES and len(shape_of(output)) == _MAP_RANK)
+        return replace(chain, order=order, moved=(*chain.moved, node))
+    return replace(chain, order=order, planes=perm == _PLANES and len(shape_of(output)) == _MAP_RANK)
 
 
 def _is_of_stored_planes(node: ir.Node, before: _Chain) -> bool:

@@ -33,10 +33,20 @@ def overhead_us(layer: Layer, overlap: Overlap, latency: Latency) -> float:
     return sum(amount * costs[overhead].us for overhead, amount in found if overhead in costs)
 
 
+def unfused_wait_us(layer: Layer, latency: Latency) -> float:
+    """Microseconds between a layer, and each layout change in front of it, and the next at O0."""
+    found = latency.overheads.get(Overhead.UNFUSED)
+    return _unfused(layer) * found.us if found is not None else 0.0
+
+
+def _unfused(layer: Layer) -> int:
+    return 1 + len(layer.converted)
+
+
 def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
     """The overheads of ``layer``; one that the march's data do not name costs nothing there."""
     if overlap is Overlap.NONE:
-        yield Overhead.UNFUSED, 1 + len(layer.converted)
+        yield Overhead.UNFUSED, _unfused(layer)
     wide = layer.input_bits >= _WIDE_BITS
     elements = math.prod(layer.output_shape) / 1e3
     rank = len(layer.output_shape)
@@ -47,7 +57,7 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
     for position in layer.rearranged:
         yield Overhead.ARRANGED, _padded(layer.input_shapes[position]) * layer.input_bits / 8e3
     if layer.dilations != (1, 1):
-        yield Overhead.DILATED, _rows(layer.output_shape)
+        yield Overhead.DILATED, _channel_rows(layer.output_shape)
     match layer.kind:
         case CostKind.CONV if rank == _MAP_RANK and layer.output_shape[1:3] == (1, 1):
             yield Overhead.PIXEL, 1
@@ -95,8 +105,7 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.PIXELS:
             yield Overhead.SWAPPED, _kilobytes(layer)
         case Motion.PLANES:
-            *outer, _, channels = layer.output_shape
-            yield Overhead.SHUFFLED, math.prod(outer) * channels / 1e3
+            yield Overhead.SHUFFLED, _channel_rows(layer.output_shape)
         case Motion.ELEMENTS:
             block = latency.input_row.block
             if min(shape[-1] for shape in shapes) == 1:
@@ -208,6 +217,12 @@ def _is_line(shape: Sequence[int]) -> bool:
 def _rows(shape: Sequence[int]) -> float:
     """Thousands of rows of the last dimension."""
     return math.prod(shape[:-1]) / 1e3
+
+
+def _channel_rows(shape: Sequence[int]) -> float:
+    """Thousands of rows of each channel."""
+    *outer, _, channels = shape
+    return math.prod(outer) * channels / 1e3
 
 
 def _is_depth(layer: Layer) -> bool:

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, is_unpadded_pool, operands, strip_columns
-from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes
+from engine.compile.unfused import unfused_costs
 from engine.ops.core.costs import CostKind
 
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
@@ -50,6 +50,8 @@ Columns = Sequence[tuple[int, int]]
 
 def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
+    if schedule.overlap is Overlap.NONE and latency.unfused_layers:
+        return list(_unfused_traffic(schedule, latency))
     inputs = {tensor.name: tensor for tensor in schedule.inputs}
     outputs, spilled = set(schedule.outputs), set(schedule.spilled)
     producers = {layer.output: layer for layer in schedule.layers}
@@ -83,26 +85,17 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        if schedule.overlap is Overlap.NONE:
-            detour += _passes(layer, latency)
         at_hand.add(layer.output)
         before = layer.output
         result.append((straight, detour))
     return result
 
 
-def _passes(layer: Layer, latency: Latency) -> Traffic:
-    """What layers that run beside the array move over DDR at O0, besides loading and storing their maps once."""
-    passes = latency.output_relay.passes
-    if _is_rescale(layer):
-        passed = latency.output_relay.rescaled_pixel_bytes * math.prod(layer.output_shape[:-1])
-        return Traffic(passed, passed)
-    swapped = layer.motion is Motion.PIXELS and layer.kind is CostKind.TRANSPOSE
-    own = passes.get("swapped" if swapped else layer.kind.value, 0.0)
-    maps = [activation_bytes(shape, layer.input_bits) for shape in layer.input_shapes]
-    moved = own * (sum(maps) + activation_bytes(layer.output_shape, min(layer.output_bits, _WIDE_BITS)))
-    moved += 2 * passes.get("arranged", 0.0) * sum(maps[position] for position in layer.converted)
-    return Traffic(round(moved / 2), round(moved / 2))
+def _unfused_traffic(schedule: Schedule, latency: Latency) -> Iterator[LayerTraffic]:
+    """That of layers of which each loads and stores all that it reads and computes, half of it each."""
+    for layer, cost in zip(schedule.layers, unfused_costs(schedule.layers, latency), strict=True):
+        half = round(cost.moved / 2)
+        yield Traffic(_constant_bytes(layer, latency)), Traffic(half, half)
 
 
 def _copied(schedule: Schedule, latency: Latency) -> set[str]:
@@ -190,11 +183,6 @@ def _is_deep(layer: Layer, latency: Latency) -> bool:
     """Whether a layer is a convolution of one tap over so many channels that more output channels are loaded."""
     single = layer.kind is CostKind.CONV and layer.kernel == (1, 1)
     return single and bool(layer.input_shapes) and layer.input_shapes[0][-1] > latency.weight_load.deep_above
-
-
-def _is_rescale(layer: Layer) -> bool:
-    """Whether a layer computes with one map and constants: it changes the scale, or adds one."""
-    return layer.kind is CostKind.ADD and len(layer.inputs) == 1
 
 
 def _is_table(layer: Layer, latency: Latency) -> bool:

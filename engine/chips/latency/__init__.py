@@ -141,22 +141,18 @@ class Alignment(Data):
 class OutputRelay(Data):
     """How outputs are brought into their final layout where layers are not fused (O0 and O1): over DDR, once or twice.
 
+    At O0 it counts where ``Latency.unfused_layers`` has nothing.
+
     Attributes:
         rows: multiple of pixels that rows are padded to, one per pass over DDR.
         keeps: largest output in bytes that O1 rearranges on the chip; 0: none, nor does O1 overlap loads and computing.
         maps: whether maps within the subgraph are rearranged there too: what resizes and transposed convolutions
             compute and, at O0, what strided windows and resizes read.
-        rescaled_pixel_bytes: stored and loaded once more at O0, per pixel of a map of which only the scale changes.
-        passes: how often maps pass over DDR at O0 besides, of layers of a kind (a ``CostKind``), of rows that change
-            places (``swapped``), and of what a layer reads in another layout than the one before it left
-            (``arranged``). Ten figures, of 420 layers of 25 draws on bayes-e; bayes takes them over.
     """
 
     rows: tuple[int, ...]
     keeps: int
     maps: bool = False
-    rescaled_pixel_bytes: int = 0
-    passes: dict[str, float] = {}
 
 
 class Fitted(Data):
@@ -264,7 +260,7 @@ class Overhead(StrEnum):
     HEADS = "heads"
     """Bytes of rows that are cut into the heads of a product."""
     DILATED = "dilated"
-    """Pixels of dilated convolutions, which are sorted into phases and back."""
+    """Rows of each channel of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
     SINGLE = "single"
@@ -297,6 +293,24 @@ class Measured(Data):
 
     us: float
     networks: int
+
+
+class UnfusedLayer(Data):
+    """What a layer of a kind takes where nothing is fused (O0), besides its weights and its work in the array.
+
+    Attributes:
+        us: for which it waits, ...
+        item_us: ... and for each row besides that it cuts into more than three dimensions.
+        bytes: loaded and stored per amount (:mod:`engine.compile.unfused`).
+        work: time that it works beside the array, as a part of the time of its transfers.
+        layers: that the figures rest on.
+    """
+
+    us: float
+    item_us: float = 0.0
+    bytes: dict[str, float]
+    work: float = 0.0
+    layers: int
 
 
 class SmallTables(Data):
@@ -360,6 +374,7 @@ class Latency(Data):
         cores: cores that may share a frame.
         fitted: fitted constants.
         overheads: fitted to networks.
+        unfused_layers: at O0, by kind of layer; none where O0 is estimated from traffic and overheads.
         accuracy: of the fit.
         full_size: of full-size networks, where such were measured.
         unfused: of networks at O0, where such were asked.
@@ -386,6 +401,7 @@ class Latency(Data):
     cores: int
     fitted: Fitted
     overheads: dict[Overhead, Measured] = {}
+    unfused_layers: dict[str, UnfusedLayer] = {}
     accuracy: ModelAccuracy
     full_size: FullSize | None = None
     unfused: ModelAccuracy | None = None

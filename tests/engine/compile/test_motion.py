@@ -66,6 +66,8 @@ def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
         ((1, 16, 16, 3), (PLANES, [1, 3, 256]), [Motion.VIEW]),
         # asked (flattened_0): rows of each channel are joined, whether or not a dimension of size 1 follows
         ((1, 16, 16, 3), (PLANES, [1, 3, 256, 1]), [Motion.VIEW]),
+        # asked (network_2): the channels of each pixel become a row of pixels of one channel
+        ((1, 8, 8, 72), (PLANES, [1, 1, 72, 64], (0, 3, 2, 1)), [Motion.NONE, Motion.ELEMENTS]),
         # vit_timm: queries, keys and values; swin: windows
         ((1, 65, 96), ([1, 65, 3, 2, 16], (2, 0, 3, 1, 4)), [Motion.ELEMENTS, Motion.ELEMENTS]),
         ((1, 2, 4, 2, 4, 16), ((0, 1, 3, 2, 4, 5),), [Motion.PIXELS]),

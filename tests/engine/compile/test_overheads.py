@@ -22,7 +22,7 @@ MAP = (1, 8, 8, 16)
     ("found", "expected"),
     [
         (layer(CostKind.CONV, (1, 1, 1, 8), (1, 1, 1, 16)), (Overhead.PIXEL, 1)),
-        (layer(CostKind.CONV, MAP, MAP, dilations=(2, 2)), (Overhead.DILATED, 0.064)),
+        (layer(CostKind.CONV, MAP, MAP, dilations=(2, 2)), (Overhead.DILATED, 0.128)),
         (layer(CostKind.ADD, MAP, MAP, MAP), (Overhead.SUM, 1)),
         (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.SUM, 1)),
         (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
