@@ -36,7 +36,7 @@ _ROUNDS = 40
 """Of reweighting."""
 _GAIN = 1.03
 """Factor by which an amount lowers the error of a kind, at least, where it is kept."""
-_MOST = 4
+_MOST = 5
 """Amounts of a kind."""
 _CHANGED = re.compile(r"(.*?)(?:-conv)?_(?:NHWC2NCHW_LayoutConvert_Output|NCHW2NHWC_LayoutConvert_Input)\d+$")
 

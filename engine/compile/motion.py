@@ -41,7 +41,8 @@ class Motion(StrEnum):
     """Rows are cut into heads that a product of two tensors takes one after the other."""
     ELEMENTS = "elements"
     """Elements are moved one at a time: where the elements of a map get rows of another length in the order of NCHW, or
-    such rows become a map; where the channels of a pixel become a row of pixels of one channel; where rows are cut, and in more than four dimensions behind that (queries, keys and values).
+    such rows become a map; where the channels of a pixel become a row of pixels of one channel; where rows are cut, and
+    in more than four dimensions behind that (queries, keys and values).
     """
 
 

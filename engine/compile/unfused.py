@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from engine.chips.latency import Latency
 from engine.compile.layers import Layer
@@ -17,9 +18,9 @@ from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
-READ, WRITTEN, LEAVING, WIDE, MAPS = "read", "written", "leaving", "wide", "maps"
-"""Bytes of what a layer of weights reads and computes, of int32 results, of both where inputs are int16, and of all
-maps of other layers.
+MAPS, ENTERING, LEAVING, WIDE = "maps", "entering", "leaving", "wide"
+"""Bytes of what a layer reads and computes, but for int32 results of layers of weights; of what of it comes from
+outside; of such results; and of all but these once more where inputs are int16.
 """
 ROWS, PLANES, ELEMENTS, ITEMS = "rows", "planes", "elements", "items"
 """Rows of the last dimension, rows of each channel, elements, and rows that are cut into more than three dimensions."""
@@ -91,7 +92,7 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
                 parts.append((kind, {ROWS: rows}))
         own = _kind(layer, makers)
         if own:
-            parts.append((own, dict(_amounts(layer))))
+            parts.append((own, dict(_amounts(layer, makers))))
         yield parts
 
 
@@ -139,7 +140,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
     return "" if layer.motion is Motion.NONE else layer.motion.value
 
 
-def _amounts(layer: Layer) -> Iterator[tuple[str, float]]:
+def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, float]]:
     if layer.kind in _MOVING:
         yield ELEMENTS, math.prod(layer.output_shape)
         if _cuts_deep(layer):
@@ -149,14 +150,16 @@ def _amounts(layer: Layer) -> Iterator[tuple[str, float]]:
         yield PLANES, _planes(layer.input_shapes[0])
         yield MAPS, _padded(layer.output_shape) * layer.output_bits / 8
         return
-    read = sum(_padded(shape) for shape in layer.input_shapes) * layer.input_bits / 8
+    sizes = [_padded(shape) * layer.input_bits / 8 for shape in layer.input_shapes]
+    read = sum(sizes)
     written = _padded(layer.output_shape) * layer.output_bits / 8
     leaves = layer.output_bits >= _ACCUMULATOR_BITS
+    leaves &= layer.kind in OF_WEIGHTS
+    yield MAPS, read + written * (not leaves)
+    if leaves:
+        yield LEAVING, written
     if layer.kind in OF_WEIGHTS:
-        yield READ, read
-        yield (LEAVING if leaves else WRITTEN), written
-    else:
-        yield MAPS, read + written
+        yield ENTERING, sum(compress(sizes, [_enters(name, makers) for name in layer.inputs]))
     if layer.input_bits >= _WIDE_BITS:
         yield WIDE, read + written * (not leaves)
     yield PLANES, max(map(_planes, (*layer.input_shapes, layer.output_shape)))
@@ -166,6 +169,14 @@ def _cuts_deep(layer: Layer) -> bool:
     """Whether a reshape cuts rows into more than three dimensions."""
     reshapes = layer.kind is CostKind.RESHAPE and layer.motion is Motion.ELEMENTS
     return reshapes and len(layer.output_shape) > _MAP_RANK
+
+
+def _enters(name: str, makers: Mapping[str, Layer]) -> bool:
+    """Whether a tensor comes from outside, perhaps in another shape."""
+    maker = makers.get(name)
+    while maker is not None and maker.kind is CostKind.RESHAPE and maker.motion in (Motion.VIEW, Motion.NONE):
+        maker = makers.get(maker.inputs[0])
+    return maker is None
 
 
 def _is_whole(layer: Layer) -> bool:

@@ -18,8 +18,8 @@ BLOCK = 128
 MAP = (1, 28, 28, 64)
 
 
-def layer(kind: CostKind, output: tuple[int, ...], *inputs: tuple[int, ...], **given: Any) -> Layer:
-    (found,) = alone(kind, output, *inputs).layers
+def layer(kind: CostKind, shape: tuple[int, ...], *sources: tuple[int, ...], **given: Any) -> Layer:
+    (found,) = alone(kind, shape, *sources).layers
     return found.model_copy(update=given)
 
 
@@ -45,7 +45,10 @@ def test_maps_are_padded_to_blocks(shape: tuple[int, ...], elements: int) -> Non
 def test_layers_of_weights_tell_what_they_read_and_compute() -> None:
     shape = (1, 8, 8, 16)
     ((parts,),) = unfused_parts([layer(CostKind.CONV, shape, shape, input_bits=16, output_bits=32)], BLOCK)
-    assert parts == ("conv", {"read": 2048, "leaving": 4096, "wide": 2048, "planes": 128})
+    assert parts == ("conv", {"maps": 2048, "entering": 2048, "leaving": 4096, "wide": 2048, "planes": 128})
+    first = layer(CostKind.CONV, shape, shape, output="inner")
+    (_, ((_, inner),)) = unfused_parts([first, layer(CostKind.CONV, shape, shape, inputs=("inner",))], BLOCK)
+    assert (inner["maps"], inner["entering"]) == (2048, 0)
     dilated = {"kernel": (3, 3), "dilations": (2, 2)}
     assert kinds(layer(CostKind.CONV, shape, shape, **dilated)) == [["conv_dilated"]]
     assert kinds(layer(CostKind.MATMUL, (1, 8, 8), (1, 8, 8))) == [["conv"]]
