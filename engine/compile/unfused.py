@@ -84,7 +84,7 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
     makers = {layer.output: layer for layer in layers}
     changed: set[tuple[str, str]] = set()
     for layer in layers:
-        parts = []
+        parts: list[tuple[str, Amounts]] = []
         for position in layer.converted:
             kind, rows = _conversion(layer, position, block)
             if (layer.inputs[position], kind) not in changed:
