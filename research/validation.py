@@ -18,8 +18,6 @@ from research.ranking import ordered_pairs
 from research.report import network_line
 
 FOLDS = 5
-_APART = (OptimizeLevel.O0, OptimizeLevel.O1)
-"""Levels at which single elements pass through DDR."""
 _UNCERTAIN = 0.9
 """Part of the networks left out whose errors the stated uncertainty covers."""
 
@@ -90,11 +88,7 @@ def _with_overheads(
         parts = [*parts_of(apart), *_parts_at("O0", counted(rows)), *evidence.asked_unfused]
         found += fit_apart([parts], [fitted], Overhead.UNFUSED, [_count(apart)])
     passing = [
-        [
-            network
-            for network in _at(evidence, *(_APART[bool(latency.unfused_layers) :]))
-            if shows(network, Overhead.SINGLE_DDR, latency)
-        ]
+        [network for network in _at(evidence, OptimizeLevel.O1) if shows(network, Overhead.SINGLE_DDR, latency)]
         for evidence, latency in zip(generation, found, strict=True)
     ]
     parts_passing = [parts_of(networks) for networks in passing]

@@ -171,17 +171,9 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
     relay = latency.output_relay
     match options.optimize_level:
         case OptimizeLevel.O0:
-            return Memory(
-                0,
-                0,
-                relay_inputs=True,
-                relay_outputs=relay.rows,
-                relay_results=relay.maps,
-                relay_windows=relay.maps,
-                vector_bytes=latency.input_row.block,
-                vectors_above=vectors_above(Overlap.NONE, latency),
-                overlap=Overlap.NONE,
-            )
+            if latency.unfused_layers:  # what layers move is told layer by layer
+                return Memory(0, 0, overlap=Overlap.NONE)
+            return Memory(0, 0, relay_inputs=True, relay_outputs=relay.rows, overlap=Overlap.NONE)
         case OptimizeLevel.O1:
             overlap = Overlap.BORDERS if relay.keeps else Overlap.NONE
             return Memory(

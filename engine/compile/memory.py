@@ -36,7 +36,6 @@ class Memory:
         relay_above: see ``relay_outputs``.
         relay_results: whether results of resizes and transposed convolutions are rearranged over DDR where they go
             there.
-        relay_windows: whether what strided windows and resizes read from DDR is rearranged there before.
         overlap: what of the traffic goes on while layers compute.
         strips: column strips of layers with wide int32 results; none: rows of any width run whole.
         tables_through_ddr: whether what a table is applied to passes through DDR.
@@ -58,7 +57,6 @@ class Memory:
     relay_outputs: tuple[int, ...] = ()
     relay_above: int = 0
     relay_results: bool = False
-    relay_windows: bool = False
     overlap: Overlap = Overlap.ALL
     strips: Strips | None = None
     tables_through_ddr: bool = False
@@ -349,7 +347,6 @@ def relaid_bytes(
 ) -> dict[str, int]:
     """Bytes by which inputs, outputs and spilled maps, by name, pass through DDR again to be rearranged."""
     relaid: dict[str, int] = {}
-    uses = _uses(layers)
     for layer in layers:
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if memory.relay_inputs and name in inputs:
@@ -360,8 +357,6 @@ def relaid_bytes(
                 relaid[layer.output] = sum(sizes)
         elif layer.output in spilled:
             passes = _PASSES.get(layer.kind, 0) if memory.relay_results else 0
-            readers = (layers[position] for position in uses[layer.output])
-            passes += memory.relay_windows and any(_reads_rearranged(reader) for reader in readers)
             if passes:
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
         vectors = vector_traffic(layer, memory.vector_bytes, memory.vectors_above) if memory.vector_bytes else 0
@@ -372,13 +367,6 @@ def relaid_bytes(
 
 _PASSES = {CostKind.RESIZE: 1, CostKind.TRANSPOSED: 2}
 """Passes over DDR that rearrange the result of a layer."""
-
-
-def _reads_rearranged(layer: Layer) -> bool:
-    """Whether a layer's windows stride, overlapping or leaving pixels out, or lie between pixels."""
-    return layer.kind is CostKind.RESIZE or (
-        layer.kind is not CostKind.TRANSPOSED and layer.strides[0] > 1 and layer.kernel != layer.strides
-    )
 
 
 def _row_bytes(layer: Layer, count: int = _ROWS) -> dict[str, int]:

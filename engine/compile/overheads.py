@@ -120,10 +120,8 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
 
 
 def vectors_above(overlap: Overlap, latency: Latency) -> float:
-    """Bytes of vectors of single elements that stay on the chip: all where layers run together, none at O0."""
-    if overlap in (Overlap.GROUPS, Overlap.ALL) or not latency.output_relay.maps:
-        return math.inf
-    return 0 if overlap is Overlap.NONE else latency.map_bytes
+    """Bytes of vectors of single elements that stay on the chip: all, but at O1."""
+    return latency.map_bytes if overlap is Overlap.BORDERS and latency.output_relay.maps else math.inf
 
 
 def vector_traffic(layer: Layer, block: int, above: float) -> int:

@@ -146,8 +146,8 @@ class OutputRelay(Data):
     Attributes:
         rows: multiple of pixels that rows are padded to, one per pass over DDR.
         keeps: largest output in bytes that O1 rearranges on the chip; 0: none, nor does O1 overlap loads and computing.
-        maps: whether maps within the subgraph are rearranged there too: what resizes and transposed convolutions
-            compute and, at O0, what strided windows and resizes read.
+        maps: whether maps within the subgraph are rearranged there too at O1: what resizes and transposed convolutions
+            compute.
     """
 
     rows: tuple[int, ...]
@@ -272,7 +272,7 @@ class Overhead(StrEnum):
     SQUEEZED = "squeezed"
     """Single elements that become a row, or that a row becomes."""
     SINGLE_DDR = "single_ddr"
-    """Bytes of elements that are moved one at a time through DDR (O0, O1), besides their traffic."""
+    """Bytes of elements that are moved one at a time through DDR (O1), besides their traffic."""
     WIDE_POOL = "wide_pool"
     """Int16 elements of pools."""
     DEEP_REDUCE = "deep_reduce"

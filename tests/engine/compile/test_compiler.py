@@ -275,7 +275,7 @@ def test_names_in_a_cpu_model_are_text() -> None:
 @pytest.mark.parametrize(
     ("level", "groups", "maps", "relays"),
     [
-        (OptimizeLevel.O0, 0, 0, (True, True)),
+        (OptimizeLevel.O0, 0, 0, (False, False)),
         (OptimizeLevel.O1, 0, "unfused_bytes", (False, True)),
         (OptimizeLevel.O2, "group_bytes", "map_bytes", (False, False)),
         (OptimizeLevel.O3, "group_bytes", "map_bytes", (False, False)),
@@ -287,6 +287,8 @@ def test_memory_of_a_level(level: OptimizeLevel, groups: Any, maps: Any, relays:
     sizes = [getattr(latency, size) if isinstance(size, str) else size for size in (groups, maps)]
     assert [memory.group_bytes, memory.map_bytes] == sizes
     assert (memory.relay_inputs, bool(memory.relay_outputs)) == relays
+    other = memory_of(load_latency("bernoulli2"), CompileOptions(optimize_level=level))
+    assert other.relay_inputs == (level is OptimizeLevel.O0)
 
 
 def test_bandwidth_leaves_all_memory_to_maps_and_cores_share_none() -> None:

@@ -101,14 +101,12 @@ def test_what_joins_a_map_from_ddr_begins_a_group() -> None:
     assert planned(layers, ("e",), replace(memory, joins_apart=True)) == (((0,), (1, 2, 3), (4,)), ("a",))
 
 
-def test_resizes_and_strided_windows_are_rearranged_over_ddr() -> None:
+def test_results_of_resizes_are_rearranged_over_ddr() -> None:
     strided = conv("b", ("a",)).model_copy(update={"strides": (2, 2), "kernel": (3, 3)})
     resize = conv("c", ("b",)).model_copy(update={"kind": CostKind.RESIZE})
     layers = (CHAIN[0], strided, resize, conv("d", ("c",)))
-    memory = Memory(0, 0, relay_results=True, relay_windows=True)
-    spilled = ("a", "b", "c")
-    assert relaid_bytes(layers, ("x",), ("d",), spilled, memory) == {"a": MAP, "b": MAP, "c": MAP}
-    assert relaid_bytes(layers, ("x",), ("d",), spilled, replace(memory, relay_windows=False)) == {"c": MAP}
+    memory = Memory(0, 0, relay_results=True)
+    assert relaid_bytes(layers, ("x",), ("d",), ("a", "b", "c"), memory) == {"c": MAP}
     assert relaid_bytes(layers, ("x",), ("d",), (), memory) == {}
 
 
