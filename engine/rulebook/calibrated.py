@@ -167,6 +167,7 @@ def _is_convolution_of_sum(site: Result) -> bool:
     return site.chain[0].op_type == "Add" and runs_as_convolution(site.chain[0], site.chip)
 
 
+STAYS_OR_SUMS = Pattern[Result]("stays in int32", lambda site: _stays_int32(site) or _is_convolution_of_sum(site))
 HAS_RELU = Pattern[Result]("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
 
 RESULTS: Table[Result, Calibrate] = Table(
@@ -212,7 +213,7 @@ RESULTS: Table[Result, Calibrate] = Table(
             "calibrated.accumulator-without-relu",
             "The int32 result of a convolution, or of a sum that is computed as one, at the end is not calibrated, "
             "unless a Relu is one with it.",
-            Pattern("stays in int32", lambda site: _stays_int32(site) or _is_convolution_of_sum(site)) & ~HAS_RELU,
+            STAYS_OR_SUMS & ~HAS_RELU,
             Calibrate.NO,
             BERNOULLI,
             over=("calibrated.moved",),

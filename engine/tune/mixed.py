@@ -29,6 +29,7 @@ from engine.convert.items import (
     THREADS,
     THRESHOLDS,
 )
+from engine.convert.refusals import is_for_bpu_alone
 from engine.convert.runner import Given, Item, Run
 from engine.convert.stages.calibrate import calibration_options
 from engine.debug.bisection.breaks import Break, broken_in_words, usual_break
@@ -193,7 +194,8 @@ class MixedPrecisionSearch:
         report(f"int8 {_scored(int8)}, {int8.latency_us:.0f} us; all int16 {_scored(ceiling)}")
         most = limit + int8.cpu_us
         chosen = ceiling if self._is_better(ceiling, int8, most) else int8
-        to_cpu = {name for name, _ in ranking if budget.cpu and name not in self.requests.node_info}
+        alone = {str(node.name) for node in self.conversion[OPTIMIZED].graph if is_for_bpu_alone(node)}
+        to_cpu = {name for name, _ in ranking if budget.cpu and name not in {*self.requests.node_info, *alone}}
         try:
             for name in [name for name, _ in ranking if name in possible or name in to_cpu]:
                 if len(self._built) >= budget.trials or time.monotonic() - start > 60 * budget.minutes:

@@ -6,9 +6,10 @@ import onnx_ir as ir
 import pytest
 
 from engine.chips import load_chip
-from engine.convert.refusals import refuse_uncompilable
+from engine.convert.refusals import refuse_cpu_operators, refuse_uncompilable
 from engine.errors import UnsupportedError
-from engine.ir import HORIZON_DOMAIN
+from engine.ir import HORIZON_DOMAIN, MARK_ON, mark
+from engine.terms import Device
 
 
 def shuffled(channels: int) -> ir.Model:
@@ -28,3 +29,16 @@ def test_others_are_compiled(channels: int, march: str) -> None:
     model = shuffled(channels)
     refuse_uncompilable(model, load_chip(march))
     assert model.graph[0].outputs[0].shape[-1] == channels
+
+
+@pytest.mark.parametrize("op_type", ["HzSwish", "HzHardSwish", "HzGelu", "HzMish"])
+def test_functions_that_the_bpu_alone_has_are_refused_on_the_cpu(op_type: str) -> None:
+    result = ir.Value(name="y", shape=ir.Shape((1, 8, 8)))
+    node = ir.node(op_type, [ir.Value(name="x")], domain=HORIZON_DOMAIN, outputs=[result], name="gate")
+    model = ir.Model(ir.Graph(node.inputs, node.outputs, nodes=[node], name="g"), ir_version=8)
+    refuse_cpu_operators(model)
+    mark(node, MARK_ON, Device.BPU)
+    refuse_cpu_operators(model)
+    mark(node, MARK_ON, Device.CPU)
+    with pytest.raises(UnsupportedError, match=rf"cpu operators: {op_type}; the BPU alone computes gate"):
+        refuse_cpu_operators(model)
