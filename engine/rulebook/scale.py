@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu, refused_late
-from engine.facts.moves import keeps_scale, moved_from, waits
+from engine.facts.moves import is_passive, keeps_scale, moved_from, waits
 from engine.graph.scales import Gate, Margin, scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
@@ -243,6 +243,13 @@ def _is_output(site: ScaleSite) -> bool:
     return calibration is not None and calibration.outputs[0].is_graph_output()
 
 
+def _is_moved_to_output(site: ScaleSite) -> bool:
+    """Whether the only reader of the result moves it to an output of the network."""
+    calibration = site.calibrations.get(site.result)
+    readers = [] if calibration is None else [usage.node for usage in calibration.outputs[0].uses()]
+    return len(readers) == 1 and is_passive(readers[0]) and readers[0].outputs[0].is_graph_output()
+
+
 def _casts_comparison(node: ir.Node) -> bool:
     """Whether ``node`` makes numbers of a comparison: 0 and 1 as they are on the CPU too."""
     source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] is not None else None
@@ -252,6 +259,7 @@ def _casts_comparison(node: ir.Node) -> bool:
 JOINS = _ties(Tie.OPERANDS_TAKE_OUTPUT, "joins its operands")
 KEEPS_OPERANDS = Pattern("gives an int16 tensor that no reader fixes", _keeps_operands)
 OUTPUT = Pattern("gives an output of the network", _is_output)
+MOVED_TO_OUTPUT = Pattern("moves its result to an output of the network alone", _is_moved_to_output)
 MOVES = _ties(Tie.OUTPUT_TAKES_INPUT, "moves values, or chooses among them")
 FIRST = Pattern[ScaleSite](
     "gives what is first wanted in integers of what is moved",
@@ -320,6 +328,13 @@ JOINED: ScaleTable = Table(
             "An int16 output that joins tensors has the largest of their thresholds.",
             JOINS & KEEPS_OPERANDS & OUTPUT,
             _largest_of_operands,
+            over=("scale.joined",),
+        ),
+        Rule(
+            "scale.joined-wide",
+            "What a Concat joins keeps its own thresholds where the result is int16 and moved to an output alone.",
+            JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT,
+            _keeps_its_own,
             over=("scale.joined",),
         ),
         Rule(

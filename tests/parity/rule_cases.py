@@ -42,6 +42,7 @@ INDEX = FOLDER / "cases.json"
 ADD = "--add"
 ON_DATA: Mapping[str, str] = {
     "scale.first-moved": "it says which of several tensors of one scale is measured",
+    "scale.joined-wide": "it leaves operands of a Concat thresholds of their own, which are measured",
     "scale.of-function": "it says what follows from a threshold that is measured",
     "scale.softmax-margin": "it multiplies a threshold that is measured",
 }
