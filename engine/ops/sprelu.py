@@ -19,7 +19,7 @@ from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, by_sign, factor, limits
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import SAME_ROWS
-from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
+from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.prelu import slope_attributes
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class SPRelu(QuantizedOperator):
         "accu_right_shift": Attribute("ints", (0,), "bits dropped from x * slope before saturation to 16 bits"),
         "negative_scale": Attribute("ints", (1,), "multiplier where x < 0"),
         "negative_right_shift": Attribute("ints", (0,), "rounding shift where x < 0"),
-        "output_bit": OUTPUT_BIT,
+        "output_bit": Attribute("int", 0, "width of the output; that of x where it is 0, as in the original's"),
         "data_format": DATA_FORMAT,
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 NHWC, slope int16 that broadcasts to it (reference/arithmetic.md 1, HzSPRelu)."""
+        bits = attributes["output_bit"] or 8 * np.asarray(inputs[0]).dtype.itemsize
         x, slope = (np.asarray(value, np.int64) for value in inputs)
-        bits = attributes["output_bit"]
         positive = to_type(round_shift(x * attributes["positive_scale"], attributes["positive_right_shift"]), bits)
         shifts = attributes["accu_right_shift"], attributes["negative_scale"], attributes["negative_right_shift"]
         return (np.where(x >= 0, positive, rescale(x * slope, *shifts, bits=bits)),)
@@ -65,7 +65,8 @@ class SPRelu(QuantizedOperator):
 
     def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
         """Both sides are requantised, the negative one after multiplication by its slope."""
-        attributes, bits = call.attributes, int(call.attributes["output_bit"])
+        attributes = call.attributes
+        bits = int(attributes["output_bit"]) or 8 * call.input(0).dtype.itemsize
         x = emit.wide(call.input(0))
         above = factor(attributes["positive_right_shift"], attributes["positive_scale"])
         positive = emit.call("RequantizeRound", x, above, *limits(bits))
@@ -126,7 +127,6 @@ def sprelu_integers(
         "accu_right_shift": split.right_shift.tolist(),
         "negative_scale": split.scale.tolist(),
         "negative_right_shift": split.out_shift.tolist(),
-        **({} if output.bits == 8 else {"output_bit": output.bits}),
         "data_format": "NHWC",
     }
     return np.broadcast_to(integers.reshape(1, 1, 1, -1), (1, 1, 1, channels)), attributes
