@@ -172,6 +172,8 @@ CURVES: Mapping[str, Curve] = MappingProxyType(
         "HardSigmoid": Curve(low=-HARD_SIGMOID_INPUT, below=0.0, even=True),
         "Elu": Curve(high=0.0, above=1.0),
         "HzSwish": Curve(low=-13.0, high=13.0),
+        "HzGelu": Curve(low=-5.0, high=5.0, exact=True),
+        "HzMish": Curve(low=-10.0, high=7.0),
         "Sqrt": Curve(first=0.0),
         "Log": Curve(first=NEAR_POLE, pole=True),
         "HzRsqrt": Curve(first=NEAR_POLE, pole=True),
@@ -190,8 +192,9 @@ A table holds its function where that is defined, and negative inputs of odd and
 their magnitudes: so no entry comes from a NaN or an infinity. Source: the original's tables of all of them
 (docs/evidence/field.md, recorded in tests/golden/edges). Bends in a part of the range only are shown by 33 tables of
 Swish (``yolov8_nhwc``), nine of HardSwish and HardSigmoid (``mobilenet_v3``) and one of Elu
-(``activations_a``), provisional each: one network. Mish, Softplus, Sigmoid and Exp have segments in the whole
-range. Above 3 a HardSigmoid has no input.
+(``activations_a``), provisional each: one network; six of Gelu, all equal, and two of Mish, whose outer lines are not
+(blocks of seeds 33 and 34, docs/evidence/agreement.md). Softplus, Sigmoid and Exp have segments in the whole range.
+Above 3 a HardSigmoid has no input.
 """
 
 

@@ -159,6 +159,7 @@ class Curve:
         first, last: it is defined between them, or, where it is symmetric, its table holds that part of it.
         pole: whether it leaves every range towards ``first``: the table starts where it enters that of the output.
         even: whether all segments are equally long.
+        exact: whether the outer lines go through values that are computed in float64, then rounded to float32.
         symmetry: what negative inputs take from the table of positive ones.
     """
 
@@ -170,6 +171,7 @@ class Curve:
     last: float = np.inf
     pole: bool = False
     even: bool = False
+    exact: bool = False
     symmetry: Symmetry = Symmetry.NONE
 
 
@@ -209,6 +211,10 @@ def interpolation_tables(
         with np.errstate(all="ignore"):
             return np.asarray(function(np.clip(x, x.dtype.type(curve.first), x.dtype.type(curve.last))), x.dtype)
 
+    def on_line(x: Floats) -> Floats:
+        """The function at float32 points of the outer lines, float32."""
+        return valued(x.astype(np.float64)).astype(np.float32) if curve.exact else valued(x)
+
     def quantized(x: Floats) -> Floats:
         """Unsaturated output units, in the precision of ``x``."""
         with np.errstate(all="ignore"):
@@ -226,14 +232,14 @@ def interpolation_tables(
     pieces = [np.linspace(a, b, SEGMENT_ENTRIES, dtype=np.float32) for a, b in pairwise(edges)]
     points = edges.astype(np.float64)
     units = (edges / xs if curve.even else points / np.float64(xs)).tolist()
-    below = _secant(np.linspace(points[0], points[1], SEGMENT_ENTRIES)[1::-1], valued, xs, ys)
-    above = _secant(np.linspace(points[-1], points[-2], SEGMENT_ENTRIES)[1::-1], valued, xs, ys)
+    below = _secant(np.linspace(points[0], points[1], SEGMENT_ENTRIES)[1::-1], on_line, xs, ys)
+    above = _secant(np.linspace(points[-1], points[-2], SEGMENT_ENTRIES)[1::-1], on_line, xs, ys)
     if is_low:
-        below = _outer(curve.below, points[0], low, valued, xs, ys)
+        below = _outer(curve.below, points[0], low, on_line, xs, ys)
     elif curve.pole and start > first:
-        below = _outer(None, points[0], first, valued, xs, ys)
+        below = _outer(None, points[0], first, on_line, xs, ys)
     if is_high:
-        above = _outer(curve.above, points[-1], high, valued, xs, ys)
+        above = _outer(curve.above, points[-1], high, on_line, xs, ys)
     inner = [_address(a, b) for a, b in pairwise(edges / xs)]
     table = [entry for piece in pieces for entry in to_integers(quantized(piece), bits).tolist()]
     bounds = np.rint(units).astype(np.int64).tolist()
