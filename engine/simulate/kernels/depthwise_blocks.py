@@ -1,7 +1,8 @@
 """Depthwise windows of 3x3 and 5x5 on 64 channels at a time: bytes of up to four taps side by side in a lane.
 
-Registers that interleave bytes and 16 bits within 128 bits bring the lanes into another order (:data:`ORDER`), which
-the weights and parameters of a block share; two saturating packs of results bring them back.
+Registers that interleave bytes and 16 bits within 128 bits bring the lanes into another order
+(:data:`~engine.simulate.kernels.tiles.ORDER`), which the weights and parameters of a block share; two saturating packs
+of results bring them back.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ from numba.core import cgutils
 
 from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.tiles import BIAS, BLOCK, BLOCK_PIXELS, BLOCK_VECTORS, OUT_SHIFT, QUAD, RIGHT_SHIFT, SCALE
+from engine.simulate.kernels.tiles import (
+    BIAS,
+    BLOCK,
+    BLOCK_PIXELS,
+    BLOCK_VECTORS,
+    INTERLEAVED,
+    OUT_SHIFT,
+    QUAD,
+    RIGHT_SHIFT,
+    SCALE,
+)
 from engine.simulate.kernels.vector import VECTOR, clip, dot_of_pairs, dot_of_quads, larger, load, splat, store
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 BYTES, WORDS = ir.VectorType(I8, BLOCK), ir.VectorType(I16, BLOCK // 2)
-_PART = 16
-"""Bytes within which registers interleave."""
 _NARROW = ir.FunctionType(WORDS, [VECTOR] * 2)
 _BYTES = ir.FunctionType(BYTES, [WORDS] * 2)
-
-ORDER = tuple(
-    _PART * part + QUAD * vector + lane for vector in range(BLOCK_VECTORS) for part in range(4) for lane in range(4)
-)
-"""The channel of a block that each lane of its vectors has."""
 
 Pair = tuple[ir.Value, ir.Value]
 """Two columns' bytes side by side: channels 0 to 7 of each 16, and 8 to 15."""
@@ -40,7 +44,7 @@ def make_block_tile(size: int, stride: int) -> Callable[..., None]:
     ``out[p, v, c] = sum_t (x[p * stride, t, channel] + 128) * w[t, channel]`` for :data:`BLOCK_PIXELS` pixels;
     ``column`` is the distance of columns in bytes, ``offsets`` int64 those of the window's taps, ``w`` int8 (steps,
     vectors, lanes, 4): four neighbours of each row, then four rows of a fifth column; ``out`` int32, dense, lanes in
-    :data:`ORDER`.
+    :data:`~engine.simulate.kernels.tiles.ORDER`.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
@@ -132,7 +136,7 @@ def _pair(builder: ir.IRBuilder, one: ir.Value, other: ir.Value) -> Pair:
 def _interleaved(builder: ir.IRBuilder, one: ir.Value, other: ir.Value, kind: ir.VectorType, upper: bool) -> ir.Value:
     """Elements of the lower or upper half of each 128 bits, one of either operand after the other."""
     one, other = (builder.bitcast(value, kind) for value in (one, other))
-    size = _PART * kind.count // BLOCK
+    size = INTERLEAVED * kind.count // BLOCK
     order = [part * size + upper * size // 2 + k // 2 + (k % 2) * kind.count for part in range(4) for k in range(size)]
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, kind.count), order))
 

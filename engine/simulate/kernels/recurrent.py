@@ -28,14 +28,11 @@ from engine.native.registers import LANES
 from engine.simulate.kernels.memory import copy_bytes, float32_at
 from engine.simulate.kernels.movement import fill
 from engine.simulate.kernels.operations import GRU_OF_PRODUCT, LSTM
+from engine.simulate.kernels.tiles import RECURRENT_VECTORS as VECTORS
+from engine.simulate.kernels.tiles import RECURRENT_WIDTH as WIDTH
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
-VECTORS = 8
-"""Sums that run side by side, so that none waits for its last addition."""
-WIDTH = VECTORS * LANES
-"""Columns of a panel of weights."""
-
 A0, A1, A2, A3, A4, A5, A6 = TANH_ABOVE
 B0, B1, B2, B3 = TANH_BELOW
 P0, P1, P2, P3, P4 = LOGISTIC_ABOVE

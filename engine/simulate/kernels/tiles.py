@@ -16,6 +16,15 @@ PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 BLOCK, BLOCK_VECTORS, BLOCK_PIXELS = 64, 4, 4
 """Channels whose bytes fill a register of 64, vectors of their sums, and neighbouring pixels that a tile computes."""
+INTERLEAVED = 16
+"""Bytes within which registers interleave."""
+ORDER = tuple(
+    INTERLEAVED * part + QUAD * vector + lane
+    for vector in range(BLOCK_VECTORS)
+    for part in range(4)
+    for lane in range(4)
+)
+"""The channel of a block that each lane of its vectors has."""
 BLOCK_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Sides and horizontal strides of the square windows of int8 that are computed in such blocks."""
 
@@ -44,6 +53,11 @@ STAGING_BYTES = FINISHED_ROWS * LANES * 4
 """Working memory for vectors of results that are stored in part."""
 ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""
+
+RECURRENT_VECTORS = 8
+"""Sums of a recurrent cell that run side by side, so that none waits for its last addition."""
+RECURRENT_WIDTH = RECURRENT_VECTORS * LANES
+"""Columns of a panel of its weights."""
 
 FEW_FLOAT_ROWS, FLOAT_VECTORS = 4, 2
 """Output channels of a tile of a float convolution, and vectors of neighbouring positions."""

@@ -21,9 +21,8 @@ from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
 from engine.ops.core.windows import Geometry, geometry
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
-from engine.simulate.kernels.depthwise_blocks import ORDER
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, PAIR, PIXELS, QUAD
+from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, ORDER, PAIR, PIXELS, QUAD
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,

@@ -15,7 +15,7 @@ from engine.floats.convolution import RowWindow
 from engine.floats.recurrent import AT_ONCE, GATES, RecurrentCell, cell_of
 from engine.simulate.kernels import operations
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.recurrent import WIDTH
+from engine.simulate.kernels.tiles import RECURRENT_WIDTH as WIDTH
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.floats import convolve
 from engine.simulate.lowering.movement import concat, transpose

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from engine import simulate
@@ -13,3 +16,10 @@ def test_names_are_those_of_the_modules() -> None:
     assert (simulate.Mode, simulate.Session, simulate.TensorInfo) == (Mode, Session, TensorInfo)
     with pytest.raises(AttributeError, match=r"module 'engine.simulate' has no attribute 'Simulator'"):
         _ = simulate.Simulator
+
+
+def test_a_session_needs_no_compiler_where_kernels_are_built() -> None:
+    """numba and LLVM take 40 MB and most of a second; at night the kernels themselves run without them."""
+    code = "import sys; sys.modules.update(dict.fromkeys(('numba', 'llvmlite'))); import engine.simulate.session"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

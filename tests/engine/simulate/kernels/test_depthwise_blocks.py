@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.depthwise_blocks import ORDER
+from engine.simulate.kernels.depthwise_blocks import make_block_tile
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     BLOCK,
@@ -14,6 +14,7 @@ from engine.simulate.kernels.tiles import (
     BLOCK_ROWS,
     BLOCK_VECTORS,
     BLOCK_WINDOWS,
+    ORDER,
 )
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
@@ -62,6 +63,7 @@ def test_which_windows_are_computed_in_blocks(
 
 
 def test_every_channel_has_a_lane_and_accumulators_have_room() -> None:
+    assert callable(make_block_tile(3, 1))
     assert sorted(ORDER) == list(range(BLOCK))
     assert BLOCK_ROWS % BLOCK_PIXELS == 0
     if REGISTERS.quads:
