@@ -96,9 +96,12 @@ SAME: Mapping[str, Function] = {
         "y = Add(c, 0.5)",
         "y = Add(0.5, c)",
         "y = Add(c, [[[[0.5]]]])",
-        "y = Add(c, Expand(0.5, [1, 8, 1, 1]))",
         "y = Add(c, Constant(value_float=0.5))",
         "y = Sum(c, 0.5)",
+    ),
+    # In front of a convolution bernoulli2 adds one number on the CPU, one per channel on the BPU (4 of 4 asked).
+    "sum with a number per channel": function(
+        "y = Add(c, Expand(0.5, [1, 8, 1, 1]))", "y = Sum(c, Expand(0.5, [1, 8, 1, 1]))"
     ),
     "difference to a number": function(
         "y = Sub(c, 0.5)", "y = Sub(c, [[[[0.5]]]])", "y = Sub(c, Constant(value_float=0.5))"

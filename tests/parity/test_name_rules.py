@@ -26,7 +26,6 @@ IN_LARGER_NETWORKS = {
     "name.rescaled",
     "name.pads",
     "name.padded",
-    "name.shape-of-new",
     "name.shape-around",
     "name.shape",
     "name.taken-node",
