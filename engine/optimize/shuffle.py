@@ -75,14 +75,7 @@ class CollapseShuffle(NodePass):
             return None
         if result != (batch, channels * block * block, height // block, width // block):
             return None
-        return make_node(
-            "SpaceToDepth",
-            [source],
-            name=str(node.name),
-            output=f"{node.name}_rearranged",
-            like=node.outputs[0],
-            attributes={"blocksize": block},
-        )
+        return _rearranged(node, source, "SpaceToDepth", {"blocksize": block})
 
     @staticmethod
     def _depth_to_space(
@@ -101,14 +94,7 @@ class CollapseShuffle(NodePass):
             return None
         if result != (batch, channels // block**2, height * block, width * block):
             return None
-        return make_node(
-            "DepthToSpace",
-            [source],
-            name=str(node.name),
-            output=f"{node.name}_rearranged",
-            like=node.outputs[0],
-            attributes={"blocksize": block, "mode": "CRD"},
-        )
+        return _rearranged(node, source, "DepthToSpace", {"blocksize": block, "mode": "CRD"})
 
 
 def _producer(node: ir.Node, op_type: str) -> ir.Node | None:
@@ -118,3 +104,14 @@ def _producer(node: ir.Node, op_type: str) -> ir.Node | None:
     if value is None or not is_standard(producer, op_type) or sole_reader(value, once=True) is not node:
         return None
     return producer
+
+
+def _rearranged(node: ir.Node, source: ir.Value, op_type: str, attributes: dict[str, int | str]) -> ir.Node:
+    return make_node(
+        op_type,
+        [source],
+        name=str(node.name),
+        output=f"{node.name}_rearranged",
+        like=node.outputs[0],
+        attributes=attributes,
+    )

@@ -140,7 +140,7 @@ def _lanes_of(blocks: int) -> NDArray[np.int64]:
     return (np.arange(blocks)[:, np.newaxis] * BLOCK + np.array(ORDER, np.int64)).ravel()
 
 
-def _taps_of_blocks(weights: Array, blocks: int) -> NDArray[np.int8]:
+def taps_of_blocks(weights: Array, blocks: int) -> NDArray[np.int8]:
     """Weights of the blocks: (blocks, steps, vectors, lanes, 4), as the kernel reads them, zeros where nothing is.
 
     A step has four neighbours of a row; behind all rows, steps of four rows of the fifth column.
@@ -355,7 +355,7 @@ def _depthwise(
     splits = min(parts, math.ceil(MIN_ROW_UNITS / common["out_h"]))
     own_weights: dict[str, int] = {}
     if blocks:
-        taps = _taps_of_blocks(weights, blocks)
+        taps = taps_of_blocks(weights, blocks)
         own_weights = {"panel_table": program.address(taps), "group_weights": taps.strides[0]}
     return {
         "units": common["out_h"] * splits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
@@ -16,10 +17,32 @@ from engine.simulate.kernels.tiles import (
     BLOCK_WINDOWS,
     ORDER,
 )
-from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.lowering.convolution import lower_convolution, taps_of_blocks
 from engine.simulate.program import Assembler
 from tests.engine.simulate.kernels.test_convolution import OP, STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions
+
+TILES = {window: make_block_tile(*window) for window in BLOCK_WINDOWS}
+
+
+@pytest.mark.skipif(not REGISTERS.quads, reason="dot products of four bytes are those of AVX512-VNNI")
+@pytest.mark.parametrize(("size", "stride"), sorted(BLOCK_WINDOWS))
+def test_a_tile_sums_products_of_bytes_in_the_order_of_its_lanes(size: int, stride: int) -> None:
+    tile = TILES[size, stride]
+
+    @numba.njit
+    def compute_tile(x: int, column: int, offsets: int, w: int, out: int) -> None:
+        tile(x, column, offsets, w, out)
+
+    columns = (BLOCK_PIXELS - 1) * stride + size
+    x = noise(size, columns + 1, BLOCK, kind=np.int8)
+    weights = noise(BLOCK, size, size, 1)
+    offsets = np.array([row * x.strides[0] + k * BLOCK for row in range(size) for k in range(size)], np.int64)
+    taps, out = taps_of_blocks(weights, 1), np.zeros((BLOCK_PIXELS, BLOCK), np.int32)
+    compute_tile(x.ctypes.data, BLOCK, offsets.ctypes.data, taps.ctypes.data, out.ctypes.data)
+    windows = [x[:, p * stride : p * stride + size].astype(np.int64) + 128 for p in range(BLOCK_PIXELS)]
+    expected = np.einsum("pyxc,cyx->pc", np.stack(windows), weights[..., 0].astype(np.int64))
+    np.testing.assert_array_equal(out, expected[:, list(ORDER)])
 
 
 @pytest.mark.parametrize(("size", "stride"), sorted(BLOCK_WINDOWS))
@@ -63,7 +86,6 @@ def test_which_windows_are_computed_in_blocks(
 
 
 def test_every_channel_has_a_lane_and_accumulators_have_room() -> None:
-    assert callable(make_block_tile(3, 1))
     assert sorted(ORDER) == list(range(BLOCK))
     assert BLOCK_ROWS % BLOCK_PIXELS == 0
     if REGISTERS.quads:
