@@ -326,6 +326,13 @@ def test_spellings_of_a_function_give_one_network(name: str, march: str, tmp_pat
     assert {text: parts for text, parts in found.items() if parts} == {}
 
 
+@pytest.mark.parametrize("march", ["bayes-e", "bayes"])
+def test_one_number_is_one_per_channel_but_on_bernoulli2(march: str, tmp_path: Path) -> None:
+    texts = ("y = Add(c, 0.5)", "y = Add(c, Expand(0.5, [1, 8, 1, 1]))")
+    one, other = (form(text, RELU, TAIL, march, tmp_path) for text in texts)
+    assert not differences(one, other)
+
+
 @pytest.mark.parametrize("name", APART)
 def test_what_the_original_tells_apart_stays_apart(name: str, tmp_path: Path) -> None:
     first, second, shown_by = APART[name]
