@@ -1,4 +1,7 @@
-"""Convolution kernels: dense and grouped as matrix products, depthwise tap by tap, requantisation fused."""
+"""Convolution kernels: dense and grouped as matrix products, depthwise tap by tap, requantisation fused.
+
+Windows are gathered, or read in place where that takes less time.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 from engine.jit import compiled
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.depthwise_blocks import block_3_1, block_3_2, block_5_1, block_5_2, requantize_block
+from engine.simulate.kernels.finished_tiles import make_finished_tile
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
@@ -50,6 +54,12 @@ quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
 quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (
     make_dot_tile(1, min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
 )
+finished_tile_1, finished_tile_2, finished_tile_3, finished_tile_4 = (
+    make_finished_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
+)
+sum_tile_1, sum_tile_2, sum_tile_3, sum_tile_4 = (
+    make_finished_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), residual=True) for k in (1, 2, 3, 4)
+)
 taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
 rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
@@ -60,110 +70,405 @@ requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_
 
 @compiled
 def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
-    """Dense or grouped convolution of an already padded image: units are tiles of pixels times parts of the channels.
+    """Dense or grouped convolution of an already padded image: units are tiles of positions times parts of channels.
 
-    ``scratch`` holds a vector for partial stores, a tile of accumulators and a tile of int16 operands.
+    Positions are those of windows, as far apart as their pitch. They are the results' pixels, but for windows that are
+    read in place with steps of one: these go on from row to row of the image, and some at the end of each row belong
+    to no pixel. ``scratch`` holds a vector for partial stores, a tile of accumulators and a tile of gathered operands.
     """
-    accumulators = scratch + STAGING_BYTES
-    operands = accumulators + ACCUMULATOR_BYTES
+    operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
     panel_table = int64_at(f.panel_table, 3 * f.panels)
-    pitch = f.steps * 4
-    pixels = f.out_h * f.out_w
     group_channels = divided(f.out_c, f.groups)[0]
+    line, width, run, pitch = f.out_h * f.out_w, f.out_h * f.out_w, f.out_h * f.out_w, f.steps * 4
+    if f.in_place and f.stride_h == f.stride_w == 1:
+        line, width, run, pitch = f.in_w, f.out_w, (f.out_h - 1) * f.in_w + f.out_w, f.in_c
+    elif f.in_place:
+        line, width, run, pitch = f.out_w, f.out_w, f.out_w, f.stride_w * f.in_c
+    tiles_of_run = (run + f.tile_rows - 1) // f.tile_rows
     gathered = -1
     for unit in range(begin, end):
         tile, split = divided(unit, f.splits)
-        first = tile * f.tile_rows
-        rows = min(f.tile_rows, pixels - first)
+        part, index = divided(tile, tiles_of_run)
+        first = index * f.tile_rows
+        rows = min(f.tile_rows, run - first)
         first_panel, last_panel = divided(split * f.panels, f.splits)[0], divided((split + 1) * f.panels, f.splits)[0]
+        source = operands
+        if f.in_place:
+            source = arena + f.x + part * f.stride_h * f.in_w * f.in_c + first * pitch
         for group in range(f.groups):
-            if first != gathered:
+            if not f.in_place and first != gathered:
                 gather(f, arena + f.x, operands, first, rows, group)
                 gathered = first if f.groups == 1 else -1
             for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
                 channel, left = group * group_channels + column, group_channels - column
-                for begun in range(0, rows, FINISHED_ROWS):
-                    count = min(FINISHED_ROWS, rows - begun)
-                    dots(f, operands + begun * pitch, count, vectors, weights, accumulators)
-                    finish(f, arena, scratch, accumulators, vectors, first + begun, count, channel, left)
+                results_of_panel(
+                    f,
+                    arena,
+                    scratch,
+                    source,
+                    pitch,
+                    part * f.out_w,
+                    first,
+                    rows,
+                    line,
+                    width,
+                    vectors,
+                    weights,
+                    channel,
+                    left,
+                )
 
 
 @compiled
-def dots(f: Any, operands: int, rows: int, vectors: int, weights: int, out: int) -> None:
+def results_of_panel(
+    f: Any,
+    arena: int,
+    scratch: int,
+    source: int,
+    pitch: int,
+    pixel: int,
+    first: int,
+    rows: int,
+    line: int,
+    width: int,
+    vectors: int,
+    weights: int,
+    channel: int,
+    channels: int,
+) -> None:
+    """Results of a panel of channels, of which ``channels`` exist, for ``rows`` positions from ``first`` on.
+
+    Of each ``line`` of positions ``width`` are pixels, from ``pixel`` on. Whole tiles of int8 come straight from the
+    registers, others by way of accumulators in memory.
+    """
+    height, step, params = tile_rows_of(vectors), f.out_c, f.params + channel * 4
+    most = height if f.finishes else FINISHED_ROWS
+    stored = min(channels, vectors * LANES)
+    mask = (1 << stored) - 1 if stored < BLOCK else -1
+    tile_weights = f.pieces * f.steps * vectors * LANES * 4
+    next_step = vectors * LANES * 4 * height // max(rows, height)
+    above, column = divided(first, line)
+    done, tile = 0, 0
+    while done < rows:
+        count = min(most, rows - done)
+        a = source + done * pitch
+        if f.finishes and count == height and column + count <= width:
+            at = (pixel + above * width + column) * step + channel
+            following = weights + tile_weights + tile * f.pieces * f.steps * next_step
+            finished_tile(
+                f, vectors, a, pitch, weights, following, next_step, params, arena + f.e + at, arena + f.y + at, mask
+            )
+        else:
+            by_accumulators(
+                f,
+                arena,
+                scratch,
+                a,
+                pitch,
+                pixel,
+                above,
+                column,
+                count,
+                line,
+                width,
+                vectors,
+                weights,
+                channel,
+                channels,
+            )
+        tile += 1
+        done += count
+        column += count
+        while column >= line:
+            column -= line
+            above += 1
+
+
+@compiled
+def tile_rows_of(vectors: int) -> int:
+    """Rows of a tile of so many vectors."""
+    if vectors == 1:
+        return ROWS_1
+    if vectors == 2:
+        return ROWS_2
+    return ROWS_3 if vectors == 3 else ROWS_4
+
+
+@compiled
+def finished_tile(
+    f: Any,
+    vectors: int,
+    a: int,
+    pitch: int,
+    weights: int,
+    following: int,
+    next_step: int,
+    params: int,
+    e: int,
+    y: int,
+    mask: int,
+) -> None:
+    """One tile of requantised results, the residual ``e`` added where there is one."""
+    pieces, between, steps, low, step = f.pieces, f.piece_pitch, f.steps, f.low, f.out_c
+    if f.e_bytes:
+        if vectors == 1:
+            sum_tile_1(
+                a,
+                pitch,
+                pieces,
+                between,
+                weights,
+                steps,
+                following,
+                next_step,
+                params,
+                f.params_pitch,
+                low,
+                e,
+                y,
+                step,
+                mask,
+            )
+        elif vectors == 2:
+            sum_tile_2(
+                a,
+                pitch,
+                pieces,
+                between,
+                weights,
+                steps,
+                following,
+                next_step,
+                params,
+                f.params_pitch,
+                low,
+                e,
+                y,
+                step,
+                mask,
+            )
+        elif vectors == 3:
+            sum_tile_3(
+                a,
+                pitch,
+                pieces,
+                between,
+                weights,
+                steps,
+                following,
+                next_step,
+                params,
+                f.params_pitch,
+                low,
+                e,
+                y,
+                step,
+                mask,
+            )
+        else:
+            sum_tile_4(
+                a,
+                pitch,
+                pieces,
+                between,
+                weights,
+                steps,
+                following,
+                next_step,
+                params,
+                f.params_pitch,
+                low,
+                e,
+                y,
+                step,
+                mask,
+            )
+    elif vectors == 1:
+        finished_tile_1(
+            a,
+            pitch,
+            pieces,
+            between,
+            weights,
+            steps,
+            following,
+            next_step,
+            params,
+            f.params_pitch,
+            low,
+            e,
+            y,
+            step,
+            mask,
+        )
+    elif vectors == 2:
+        finished_tile_2(
+            a,
+            pitch,
+            pieces,
+            between,
+            weights,
+            steps,
+            following,
+            next_step,
+            params,
+            f.params_pitch,
+            low,
+            e,
+            y,
+            step,
+            mask,
+        )
+    elif vectors == 3:
+        finished_tile_3(
+            a,
+            pitch,
+            pieces,
+            between,
+            weights,
+            steps,
+            following,
+            next_step,
+            params,
+            f.params_pitch,
+            low,
+            e,
+            y,
+            step,
+            mask,
+        )
+    else:
+        finished_tile_4(
+            a,
+            pitch,
+            pieces,
+            between,
+            weights,
+            steps,
+            following,
+            next_step,
+            params,
+            f.params_pitch,
+            low,
+            e,
+            y,
+            step,
+            mask,
+        )
+
+
+@compiled
+def by_accumulators(
+    f: Any,
+    arena: int,
+    scratch: int,
+    source: int,
+    pitch: int,
+    pixel: int,
+    above: int,
+    column: int,
+    rows: int,
+    line: int,
+    width: int,
+    vectors: int,
+    weights: int,
+    channel: int,
+    channels: int,
+) -> None:
+    """Results of a panel for at most :data:`FINISHED_ROWS` positions from one on: dot products first, then the rest."""
+    accumulators = scratch + STAGING_BYTES
+    dots(f, source, pitch, rows, vectors, weights, accumulators)
+    done = 0
+    while done < rows:
+        inside = min(rows - done, width - column)
+        if inside > 0:
+            tile, at = accumulators + done * vectors * LANES * 4, pixel + above * width + column
+            finish(f, arena, scratch, tile, vectors, at, inside, channel, channels)
+        done += line - column
+        column = 0
+        above += 1
+
+
+@compiled
+def dots(f: Any, source: int, pitch: int, rows: int, vectors: int, weights: int, out: int) -> None:
     """Dot products of rows of operands with a panel of ``vectors`` vectors of channels: (rows, vectors, lanes).
 
     Up to ``max(ROWS) - 1`` rows more are written behind them.
     """
-    pitch, row = f.steps * 4, 0
+    row = 0
     while row < rows:
-        source, target = operands + row * pitch, out + row * vectors * LANES * 4
+        a, target = source + row * pitch, out + row * vectors * LANES * 4
         if f.quads:
-            row += dots_of_quads(rows - row, vectors, source, pitch, weights, f.steps, target)
+            row += dots_of_quads(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
         else:
-            row += dots_of_pairs(rows - row, vectors, source, pitch, weights, f.steps, target)
+            row += dots_of_pairs(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
 
 
 @compiled
-def dots_of_pairs(rows: int, vectors: int, a: int, pitch: int, weights: int, steps: int, out: int) -> int:
+def dots_of_pairs(
+    rows: int, vectors: int, a: int, pitch: int, pieces: int, between: int, weights: int, steps: int, out: int
+) -> int:
     """Dot products of up to ``rows`` rows of int16 with a panel of ``vectors`` vectors of channels; how many rows.
 
     A last tile may compute rows that do not exist; a single row has a kernel of its own.
     """
     if vectors == 1:
         if rows == 1:
-            row_1(a, pitch, weights, steps, out)
+            row_1(a, pitch, pieces, between, weights, steps, out)
         else:
-            tile_1(a, pitch, weights, steps, out)
+            tile_1(a, pitch, pieces, between, weights, steps, out)
         return min(rows, ROWS_1)
     if vectors == 2:
         if rows == 1:
-            row_2(a, pitch, weights, steps, out)
+            row_2(a, pitch, pieces, between, weights, steps, out)
         else:
-            tile_2(a, pitch, weights, steps, out)
+            tile_2(a, pitch, pieces, between, weights, steps, out)
         return min(rows, ROWS_2)
     if vectors == 3:
         if rows == 1:
-            row_3(a, pitch, weights, steps, out)
+            row_3(a, pitch, pieces, between, weights, steps, out)
         else:
-            tile_3(a, pitch, weights, steps, out)
+            tile_3(a, pitch, pieces, between, weights, steps, out)
         return min(rows, ROWS_3)
     if rows == 1:
-        row_4(a, pitch, weights, steps, out)
+        row_4(a, pitch, pieces, between, weights, steps, out)
     else:
-        tile_4(a, pitch, weights, steps, out)
+        tile_4(a, pitch, pieces, between, weights, steps, out)
     return min(rows, ROWS_4)
 
 
 @compiled
-def dots_of_quads(rows: int, vectors: int, a: int, pitch: int, weights: int, steps: int, out: int) -> int:
+def dots_of_quads(
+    rows: int, vectors: int, a: int, pitch: int, pieces: int, between: int, weights: int, steps: int, out: int
+) -> int:
     """The same of rows of uint8.
 
     A last tile may compute rows that do not exist; a single row has a kernel of its own.
     """
     if vectors == 1:
         if rows == 1:
-            quad_row_1(a, pitch, weights, steps, out)
+            quad_row_1(a, pitch, pieces, between, weights, steps, out)
         else:
-            quad_tile_1(a, pitch, weights, steps, out)
+            quad_tile_1(a, pitch, pieces, between, weights, steps, out)
         return min(rows, ROWS_1)
     if vectors == 2:
         if rows == 1:
-            quad_row_2(a, pitch, weights, steps, out)
+            quad_row_2(a, pitch, pieces, between, weights, steps, out)
         else:
-            quad_tile_2(a, pitch, weights, steps, out)
+            quad_tile_2(a, pitch, pieces, between, weights, steps, out)
         return min(rows, ROWS_2)
     if vectors == 3:
         if rows == 1:
-            quad_row_3(a, pitch, weights, steps, out)
+            quad_row_3(a, pitch, pieces, between, weights, steps, out)
         else:
-            quad_tile_3(a, pitch, weights, steps, out)
+            quad_tile_3(a, pitch, pieces, between, weights, steps, out)
         return min(rows, ROWS_3)
     if rows == 1:
-        quad_row_4(a, pitch, weights, steps, out)
+        quad_row_4(a, pitch, pieces, between, weights, steps, out)
     else:
-        quad_tile_4(a, pitch, weights, steps, out)
+        quad_tile_4(a, pitch, pieces, between, weights, steps, out)
     return min(rows, ROWS_4)
 
 

@@ -16,6 +16,7 @@ from numba.core import cgutils
 
 from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
+from engine.simulate.kernels.finished_tiles import BYTES, WORDS, saturated_bytes, scaled, splat_bytes
 from engine.simulate.kernels.tiles import (
     BIAS,
     BLOCK,
@@ -27,12 +28,9 @@ from engine.simulate.kernels.tiles import (
     RIGHT_SHIFT,
     SCALE,
 )
-from engine.simulate.kernels.vector import VECTOR, clip, dot_of_pairs, dot_of_quads, larger, load, splat, store
+from engine.simulate.kernels.vector import VECTOR, dot_of_quads, larger, load, store
 
-I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-BYTES, WORDS = ir.VectorType(I8, BLOCK), ir.VectorType(I16, BLOCK // 2)
-_NARROW = ir.FunctionType(WORDS, [VECTOR] * 2)
-_BYTES = ir.FunctionType(BYTES, [WORDS] * 2)
+I32, I64 = ir.IntType(32), ir.IntType(64)
 
 Pair = tuple[ir.Value, ir.Value]
 """Two columns' bytes side by side: channels 0 to 7 of each 16, and 8 to 15."""
@@ -109,19 +107,14 @@ def requantize_block(
             return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), VECTOR)
 
         rows = [[row_of(row, v) for row in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT)] for v in range(BLOCK_VECTORS)]
-        least = builder.bitcast(_all_bytes(builder, low), BYTES)
-        minimum, maximum = (splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
-        narrow = cgutils.get_or_insert_function(builder.module, _NARROW, "llvm.x86.avx512.packssdw.512")
-        to_bytes = cgutils.get_or_insert_function(builder.module, _BYTES, "llvm.x86.avx512.packsswb.512")
+        least = splat_bytes(builder, low)
         with cgutils.for_range(builder, count) as loop:
             source = builder.add(acc, builder.mul(loop.index, _int(BLOCK_VECTORS * LANES * 4)))
             results = []
             for v, (bias, right, scale, out) in enumerate(rows):
                 total = builder.add(load(builder, builder.add(source, _int(v * LANES * 4)), VECTOR), bias)
-                narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
-                results.append(builder.ashr(dot_of_pairs(builder, narrowed, scale), out))
-            halves = [builder.call(narrow, results[k : k + 2]) for k in (0, 2)]
-            value = larger(builder, builder.call(to_bytes, halves), least)
+                results.append(scaled(builder, total, right, scale, out))
+            value = larger(builder, saturated_bytes(builder, results), least)
             store(builder, value, builder.add(y, builder.mul(loop.index, y_step)))
         return context.get_dummy_value()
 
@@ -139,12 +132,6 @@ def _interleaved(builder: ir.IRBuilder, one: ir.Value, other: ir.Value, kind: ir
     size = INTERLEAVED * kind.count // BLOCK
     order = [part * size + upper * size // 2 + k // 2 + (k % 2) * kind.count for part in range(4) for k in range(size)]
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, kind.count), order))
-
-
-def _all_bytes(builder: ir.IRBuilder, low: ir.Value) -> ir.Value:
-    byte = builder.trunc(low, I8)
-    first = builder.insert_element(ir.Constant(BYTES, ir.Undefined), byte, ir.Constant(I32, 0))
-    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, BLOCK), [0] * BLOCK))
 
 
 def _int(value: int) -> ir.Constant:

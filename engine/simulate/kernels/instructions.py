@@ -58,13 +58,18 @@ FIELDS = (
     "stride_w",
     "top",  # PAD: rows above
     "left",  # PAD: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row; RECURRENT: 1 for backwards
+    "flip",  # PAD: what bytes are combined with by exclusive or
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of
     "tap_offsets",  # address of their byte offsets in x, int64
     "tap_length",  # elements per piece
     "rows",  # DEPTHWISE: rows of the window where its width and stride have a kernel of their own, else 0
-    "steps",  # CONVOLUTION: 32-bit lanes per dot product: pairs of int16, or four uint8
+    "in_place",  # CONVOLUTION: 1 where windows are read where they lie, 0 where they are gathered
+    "finishes",  # CONVOLUTION: 1 where whole tiles are requantised in registers
+    "pieces",  # CONVOLUTION, MATRIX_PRODUCT: pieces of an operand of dot products, 1 of one that is gathered
+    "piece_pitch",  # bytes between them
+    "steps",  # the same: 32-bit lanes per piece: pairs of int16, or four uint8
     "quads",  # CONVOLUTION: 1 for uint8
     "groups",
     "group_weights",  # bytes of weights per group; DEPTHWISE: per block

@@ -54,7 +54,7 @@ def product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             for begun in range(0, rows, FINISHED_ROWS):
                 count = min(FINISHED_ROWS, rows - begun)
                 source, weights = operands + begun * pitch, packed + column * pitch
-                dots(f, source, count, vectors, weights, scratch + STAGING_BYTES)
+                dots(f, source, pitch, count, vectors, weights, scratch + STAGING_BYTES)
                 y = arena + f.y + ((matrix * f.out_h + first + begun) * f.out_c + column) * f.y_bytes
                 finish_product(f, scratch, vectors, count, y, params + column * 4, columns * 4, f.out_c - column)
 
@@ -86,7 +86,7 @@ def pack(f: Any, b: int, packed: int, params: int, columns: int) -> None:
                 target += LANES * 4
         if f.quads:
             surplus = params + (BIAS * columns + column) * 4
-            dots_of_quads(1, vectors, ones, pitch, packed + column * pitch, f.steps, surplus)
+            dots_of_quads(1, vectors, ones, pitch, 1, 0, packed + column * pitch, f.steps, surplus)
             negate(int32_at(surplus, vectors * LANES))
 
 

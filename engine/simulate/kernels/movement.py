@@ -36,7 +36,10 @@ transpose_int8, transpose_int16, transpose_int32 = make_transpose(I8), make_tran
 
 @compiled
 def pad(f: Any, arena: int, begin: int, end: int) -> None:
-    """Copy the image into a larger one whose border holds ``value``: units are rows of the result."""
+    """Copy the image into a larger one whose border holds ``value``: units are rows of the result.
+
+    With ``flip`` bytes are combined with it by exclusive or.
+    """
     width, used = f.out_w * f.in_c, f.in_w * f.in_c
     left = f.left * f.in_c
     for row in range(begin, end):
@@ -46,8 +49,20 @@ def pad(f: Any, arena: int, begin: int, end: int) -> None:
             fill(y, width, f.x_bytes, f.value)
         else:
             fill(y, left, f.x_bytes, f.value)
-            copy_bytes(arena + f.x + (row - f.top) * used * f.x_bytes, y + left * f.x_bytes, used * f.x_bytes)
+            x, inner = arena + f.x + (row - f.top) * used * f.x_bytes, y + left * f.x_bytes
+            if f.flip:
+                flip_bytes(x, inner, used, f.flip)
+            else:
+                copy_bytes(x, inner, used * f.x_bytes)
             fill(y + (left + used) * f.x_bytes, width - left - used, f.x_bytes, f.value)
+
+
+@compiled
+def flip_bytes(source: int, target: int, size: int, flip: int) -> None:
+    """Copy ``size`` bytes, combined with ``flip`` by exclusive or."""
+    read, written = uint8_at(source, size), uint8_at(target, size)
+    for k in range(size):
+        written[k] = read[k] ^ flip
 
 
 @compiled

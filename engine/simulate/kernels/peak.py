@@ -24,6 +24,6 @@ def dot_tiles(memory: int, steps: int, calls: int) -> None:
     rows, weights = memory + ACCUMULATOR_BYTES, memory + ACCUMULATOR_BYTES + steps * 4 * TILE_ROWS
     for _ in range(calls):
         if QUADS:
-            dots_of_quads(TILE_ROWS, MAX_VECTORS, rows, steps * 4, weights, steps, memory)
+            dots_of_quads(TILE_ROWS, MAX_VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
         else:
-            dots_of_pairs(TILE_ROWS, MAX_VECTORS, rows, steps * 4, weights, steps, memory)
+            dots_of_pairs(TILE_ROWS, MAX_VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)

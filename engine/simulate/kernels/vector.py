@@ -37,34 +37,68 @@ VECTOR = ir.VectorType(I32, LANES)
 
 
 def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[..., None]:
-    """Intrinsic ``(a, pitch, w, steps, out)``: a tile of dot products.
+    """Intrinsic ``(a, pitch, pieces, piece_pitch, w, steps, out)``: a tile of dot products.
 
-    ``out[r, c] = sum_k a[r, k] * w[k, c]`` for ``rows`` rows and ``vectors * LANES`` columns, modulo 2**32; ``a`` rows
-    ``pitch`` bytes apart, ``out`` int32, dense. A step is a pair of int16, ``w`` int16 (steps, columns, 2), or with
-    ``quads`` four uint8, ``w`` int8 (steps, columns, 4).
+    ``out[r, c] = sum_p sum_k a[r, p, k] * w[p, k, c]`` for ``rows`` rows and ``vectors * LANES`` columns, modulo 2**32;
+    ``a`` rows ``pitch`` bytes apart and their pieces ``piece_pitch``; ``out`` int32, dense. A step is a pair of int16,
+    ``w`` int16 (pieces, steps, columns, 2), or with ``quads`` four uint8, ``w`` int8 (pieces, steps, columns, 4).
     """
-    add_dots = dot_of_quads if quads else _add_dot_of_pairs
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        a, pitch, w, steps, out = args
+        *operands, out = args
         tile = [_zeroed(builder) for _ in range(rows * vectors)]
-        starts = [builder.add(a, builder.mul(pitch, _int(row))) for row in range(rows)]
-        with cgutils.for_range(builder, steps) as loop:
-            columns = builder.add(w, builder.mul(loop.index, _int(vectors * LANES * 4)))
-            weights = [load(builder, builder.add(columns, _int(v * LANES * 4)), VECTOR) for v in range(vectors)]
-            offset = builder.mul(loop.index, _int(4))
-            for row in range(rows):
-                step = splat(builder, load(builder, builder.add(starts[row], offset), I32))
-                for v in range(vectors):
-                    total = tile[row * vectors + v]
-                    builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
+        add_products(builder, tile, vectors, quads, operands)
         return _write(context, builder, tile, out)
 
     @intrinsic
-    def dot_tile(typing_context: Any, a: Any, pitch: Any, w: Any, steps: Any, out: Any) -> Any:
-        return _addresses(5), codegen
+    def dot_tile(
+        typing_context: Any, a: Any, pitch: Any, pieces: Any, piece_pitch: Any, w: Any, steps: Any, out: Any
+    ) -> Any:
+        return _addresses(7), codegen
 
     return dot_tile
+
+
+def add_products(
+    builder: ir.IRBuilder,
+    tile: Sequence[ir.Value],
+    vectors: int,
+    quads: bool,
+    operands: Sequence[ir.Value],
+    following: Sequence[ir.Value] = (),
+) -> None:
+    """Add the dot products of :func:`make_dot_tile`, whose first six arguments are ``operands``, to ``tile``.
+
+    ``tile`` holds the places of sums, ``vectors`` for each row, which stay in registers. ``following`` is an address
+    that comes next, from which each step brings so many bytes more into the second cache.
+    """
+    add_dots = dot_of_quads if quads else _add_dot_of_pairs
+    a, pitch, pieces, piece_pitch, w, steps = operands
+    step_bytes = _int(vectors * LANES * 4)
+    with cgutils.for_range(builder, pieces) as piece:
+        first = builder.add(a, builder.mul(piece.index, piece_pitch))
+        starts = [builder.add(first, builder.mul(pitch, _int(row))) for row in range(len(tile) // vectors)]
+        begin = builder.add(w, builder.mul(builder.mul(piece.index, steps), step_bytes))
+        with cgutils.for_range(builder, steps) as loop:
+            columns = builder.add(begin, builder.mul(loop.index, step_bytes))
+            weights = [load(builder, builder.add(columns, _int(v * LANES * 4)), VECTOR) for v in range(vectors)]
+            offset = builder.mul(loop.index, _int(4))
+            if following:
+                done = builder.add(builder.mul(piece.index, steps), loop.index)
+                _prefetch(builder, builder.add(following[0], builder.mul(done, following[1])))
+            for row, start in enumerate(starts):
+                step = splat(builder, load(builder, builder.add(start, offset), I32))
+                for v in range(vectors):
+                    total = tile[row * vectors + v]
+                    builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
+
+
+def _prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Bring what lies at ``address`` into the second cache."""
+    kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    flags = [ir.Constant(I32, flag) for flag in (0, 2, 1)]
+    builder.call(function, [builder.inttoptr(address, I8.as_pointer()), *flags])
 
 
 @intrinsic

@@ -37,7 +37,7 @@ from engine.simulate.lowering.common import (
 )
 from engine.simulate.lowering.movement import pad
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
-from engine.simulate.program import Assembler, Tensor
+from engine.simulate.program import Assembler, Operand, Tensor
 
 Array = NDArray[Any]
 
@@ -52,6 +52,8 @@ FLIPPED, PIECE, VECTOR = 5, 10, 12
 AVX512: the first is for pieces of up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes that are flipped."""
 GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
+FLIP = 128
+"""What int8 are combined with by exclusive or, so that they are uint8 that are 128 more."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 MIN_ROW_UNITS = 16
@@ -102,8 +104,11 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         params, weights = _side_by_side(params, weights, count)
         surplus_columns = -_padded_width(whole["x"], windows) % count
         windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
+    in_place = quads and _is_best_in_place(whole, windows, weights, attributes)
+    common |= {"in_place": int(in_place), "finishes": int(_finishes(quads, y, e))}
+    border, flip = (-FLIP, FLIP) if in_place else (0, 0)
     for operands in _images(whole, attributes):
-        padded = pad(operands["x"], windows, 0, program)
+        padded = pad(operands["x"], windows, border, program, flip)
         operands["x"] = padded
         if count > 1:
             operands = {name: _joined_pixels(tensor, count) for name, tensor in operands.items()}
@@ -115,6 +120,31 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
             fields = emit(program, padded, common, weights, attributes)
         program.emit(kernel, operands, **fields)
     return y
+
+
+def _finishes(quads: bool, y: Tensor, e: Operand) -> bool:
+    """Whether whole tiles of results leave the registers as int8."""
+    return quads and y.dtype == np.int8 and (e is None or e.dtype == np.int8)
+
+
+def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: Array, attributes: Attributes) -> bool:
+    """Whether dot products had better read windows where they lie, a row of a window after the other.
+
+    Nothing is gathered then. With steps of one, windows at the ends of rows are computed that no result needs; else
+    what a row leaves over of a tile of pixels.
+    """
+    channels, height, width, inside = weights.shape
+    if attributes["group"] != 1 or (attributes["dilations"][1] != 1 and width > 1) or (height == width == 1):
+        return False
+    strides, out_w = attributes["strides"], operands["y"].shape[2]
+    vectors, piece = math.ceil(channels / LANES), width * inside
+    steps = math.ceil(height * piece / QUAD)
+    gathered = height * (FLIPPED if piece <= tiles.MEDIUM else PIECE * math.ceil(piece / tiles.LONG)) + vectors * steps
+    rows = tiles.ROWS[min(vectors, tiles.MAX_VECTORS) - 1]
+    row = math.ceil(out_w / rows) * rows
+    if np.all(strides == 1):
+        row = _padded_width(operands["x"], windows)
+    return bool(row / out_w * vectors * height * math.ceil(piece / QUAD) <= gathered)
 
 
 def _blocks(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
@@ -324,7 +354,7 @@ def _convolution_output(
     bits = 32 if attributes["high_precision_output"] else int(attributes["output_bit"])
     y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
     low = 0 if attributes["activation"] == "relu" else -(1 << (bits - 1))
-    return y, {"low": low, "high": (1 << (bits - 1)) - 1}
+    return y, {"low": low}
 
 
 def _is_small_affine(x: Tensor, weights: Array, attributes: Attributes) -> bool:
@@ -375,17 +405,27 @@ def _matrix_product(
     """What an instruction on one map needs beside its operands."""
     groups = int(attributes["group"])
     kernel = weights.shape[1] * weights.shape[2] * weights.shape[3]
-    panels, packed = pack_weights(weights.reshape(groups, len(weights) // groups, kernel), bool(common["quads"]))
-    steps = -(-kernel // (QUAD if common["quads"] else PAIR))
-    pieces = _piece_fields(x, weights, attributes, program)
-    pixels = common["out_h"] * common["out_w"]
-    tile_rows = pixels if pixels <= tiles.LARGEST_TILE_ROWS else tiles.TILE_ROWS
-    count = math.ceil(pixels / tile_rows)
+    values = QUAD if common["quads"] else PAIR
+    pieces = weights.shape[1] if common["in_place"] else 1
+    steps = -(-kernel // (pieces * values))
+    split = weights.reshape(len(weights), pieces, kernel // pieces)
+    split = np.pad(split, ((0, 0), (0, 0), (0, steps * values - kernel // pieces)))
+    panels, packed = pack_weights(split.reshape(groups, len(weights) // groups, -1), bool(common["quads"]))
+    runs, positions = 1, common["out_h"] * common["out_w"]
+    if common["in_place"] and common["stride_h"] == common["stride_w"] == 1:
+        positions = (common["out_h"] - 1) * common["in_w"] + common["out_w"]
+    elif common["in_place"]:
+        runs, positions = common["out_h"], common["out_w"]
+    tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else tiles.TILE_ROWS
+    count = runs * math.ceil(positions / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / count))
+    whole = common["stride_w"] * common["in_c"] if common["in_place"] else steps * 4
     return {
         "units": count * splits,
-        "scratch": (tile_rows + max(tiles.ROWS)) * steps * 4 + tiles.GATHER_OVERRUN,
-        "overrun": tiles.GATHER_OVERRUN,
+        "scratch": 0 if common["in_place"] else (tile_rows + max(tiles.ROWS)) * whole + tiles.GATHER_OVERRUN,
+        "overrun": tiles.GATHER_OVERRUN + common["in_place"] * max(tiles.ROWS) * whole,
+        "pieces": pieces,
+        "piece_pitch": int(attributes["dilations"][0]) * common["in_w"] * common["in_c"],
         "steps": steps,
         "groups": groups,
         "group_weights": packed.strides[0],
@@ -394,7 +434,7 @@ def _matrix_product(
         "panels": len(panels),
         "panel_table": program.address(panels),
         "weights": program.address(packed),
-        **pieces,
+        **_piece_fields(x, weights, attributes, program),
         **common,
     }
 

@@ -55,7 +55,7 @@ def lower_matmul(call: Call, program: Assembler) -> Tensor:
         units=len(offsets) * splits,
         scratch=operand_bytes + params.nbytes + steps * 4 * (params.shape[1] + 1),
         overrun=GATHER_OVERRUN,
-        **{"out_h": rows, "out_c": columns, "in_c": inside, "steps": steps, "quads": int(quads)},
+        **{"out_h": rows, "out_c": columns, "in_c": inside, "pieces": 1, "steps": steps, "quads": int(quads)},
         **{"groups": len(offsets), "group_weights": operand_bytes, "tile_rows": TILE_ROWS, "splits": splits},
         panels=-(-columns // (MAX_VECTORS * LANES)),
         tap_offsets=program.address(offsets),

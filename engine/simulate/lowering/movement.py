@@ -138,15 +138,16 @@ def lower_pad(call: Call, program: Assembler) -> Tensor:
     return rows.shaped(1, height, width, rows.shape[2])
 
 
-def pad(x: Tensor, windows: Geometry, value: int, program: Assembler) -> Tensor:
-    """``x`` with a border, or ``x`` itself where none is needed."""
+def pad(x: Tensor, windows: Geometry, value: int, program: Assembler, flip: int = 0) -> Tensor:
+    """``x`` with a border, or ``x`` itself where none is needed; with ``flip``, which each byte is combined with."""
     top, left, bottom, right = (int(p) for p in windows.pads)
-    if not (top or left or bottom or right):
+    if not (top or left or bottom or right or flip):
         return x
     _, height, width, channels = x.shape
     y = program.tensor((1, height + top + bottom, width + left + right, channels), x.dtype)
     size = {"in_h": height, "in_w": width, "in_c": channels, "out_h": y.shape[1], "out_w": y.shape[2]}
-    program.emit(InstructionKind.PAD, {"x": x, "y": y}, units=y.shape[1], top=top, left=left, value=value, **size)
+    border = {"top": top, "left": left, "value": value, "flip": flip}
+    program.emit(InstructionKind.PAD, {"x": x, "y": y}, units=y.shape[1], **border, **size)
     return y
 
 

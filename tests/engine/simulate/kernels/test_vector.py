@@ -14,7 +14,7 @@ dots, rounded, pairs = make_dot_tile(2, 1), make_requantize(I8, rounded=True), m
 
 @numba.njit
 def dot_tile(a: int, pitch: int, w: int, steps: int, out: int) -> None:
-    dots(a, pitch, w, steps, out)
+    dots(a, pitch, 1, 0, w, steps, out)
 
 
 @numba.njit

@@ -1,0 +1,109 @@
+"""Tiles whose results leave the registers as bytes, and windows read in place, equal to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from engine.native.registers import LANES, REGISTERS
+from engine.simulate.kernels.finished_tiles import make_finished_tile
+from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, OUT_SHIFT, RIGHT_SHIFT, SCALE
+from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.program import Assembler
+from tests.engine.simulate.kernels.test_convolution import OP, STAGE, noise
+from tests.engine.simulate.machine import call, compute, instructions
+
+WIDTHS = (1, 2, 3, 4)
+TILES = {(v, added): make_finished_tile(2, v, added) for v in WIDTHS for added in (False, True)}
+needs_quads = pytest.mark.skipif(not REGISTERS.quads, reason="dot products of four bytes are those of AVX512-VNNI")
+
+
+@needs_quads
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("vectors", WIDTHS)
+def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, added: bool) -> None:
+    tile = TILES[vectors, added]
+
+    @numba.njit
+    def compute_tile(
+        a: int, pitch: int, between: int, w: int, params: int, row: int, e: int, y: int, step: int, mask: int
+    ) -> None:
+        tile(a, pitch, 2, between, w, 3, w, 0, params, row, -100, e, y, step, mask)
+
+    rng, columns, rows, step = np.random.default_rng(vectors), vectors * LANES, 2, vectors * LANES + 7
+    a = rng.integers(0, 256, (2, 4, 12)).astype(np.uint8)  # pieces lie above each other, rows overlap by a step of four
+    w = rng.integers(-128, 128, (2, 3, columns, 4)).astype(np.int8)
+    params = np.zeros((7, columns), np.int32)
+    params[BIAS], params[RIGHT_SHIFT], params[SCALE] = np.arange(columns) * 50 - 900, 4, 16000
+    params[OUT_SHIFT], params[E_SCALE], params[E_RIGHT] = 16, 300, 1
+    e, y = noise(rows, step + LANES), np.full((rows, step), 77, np.int8)
+    stored = columns - 5
+    compute_tile(
+        *(a.ctypes.data, 4, a.strides[0], w.ctypes.data, params.ctypes.data, params.strides[0]),
+        *(e.ctypes.data, y.ctypes.data, step, (1 << stored) - 1),
+    )
+    flat = a.reshape(2, -1)
+    windows = np.stack([flat[:, 4 * row : 4 * row + 12] for row in range(rows)]).reshape(rows, 2, 3, 4)
+    total = np.einsum("rpsk,psck->rc", windows.astype(np.int64), w.astype(np.int64)) + params[BIAS]
+    if added:
+        given = e.ravel()[np.arange(rows)[:, np.newaxis] * step + np.arange(columns)]
+        total += (given.astype(np.int64) * 300) >> 1
+    scaled = (np.clip(total >> 4, -32768, 32767) * 16000) >> 16
+    np.testing.assert_array_equal(y[:, :stored], np.clip(np.maximum(scaled, -100), -128, 127)[:, :stored])
+    assert np.all(y[:, stored:] == 77)
+    assert (scaled < -100).any()
+
+
+@pytest.mark.parametrize("channels", [LANES - 3, 2 * LANES, 3 * LANES, 4 * LANES, 4 * LANES + 5, 9 * LANES])
+@pytest.mark.parametrize(("inside", "height"), [(3, 3), (8, 3), (5, 2)])
+@pytest.mark.parametrize("strides", [[1, 1], [2, 2], [1, 2], [2, 1]])
+@pytest.mark.parametrize("added", [False, True])
+def test_windows_in_place_at_the_ends_of_rows_and_tiles(
+    channels: int, inside: int, height: int, strides: list[int], added: bool
+) -> None:
+    """Steps in either direction, pieces that are no whole steps, panels with rests, sums, all of several rows."""
+    constants = [noise(channels, height, 3, inside), np.arange(channels, dtype=np.int32) * 90 - 500]
+    attributes: dict[str, Any] = {
+        "kernel_shape": [height, 3],
+        "strides": strides,
+        "dilations": [2, 1],
+        "pads": [1, 1, 2, 1],
+        "activation": "relu" if inside == 8 else "none",
+        **STAGE,
+        "right_shift": [5],
+    }
+    x = noise(1, 9, 41, inside)
+    x[0, 3] = -128
+    result = compute(lower_convolution, OP, [x, *constants, np.zeros(channels, np.int8)], **attributes)
+    if added:
+        e = noise(*result.shape)
+        sums: dict[str, Any] = {"use_sumin": 1, "e_scale": [40], "e_shift": [1]}
+        compute(lower_convolution, OP, [x, *constants, np.zeros(channels, np.int8), e], **attributes, **sums)
+
+
+@needs_quads
+@pytest.mark.parametrize(
+    ("shape", "channels", "window", "in_place"),
+    [
+        ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "pads": [1] * 4}, 1),
+        ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3]}, 1),
+        ((1, 40, 40, 32), 32, {"kernel_shape": [1, 1]}, 0),
+        ((1, 7, 7, 32), 512, {"kernel_shape": [3, 3], "pads": [1] * 4}, 0),
+        ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "dilations": [1, 2]}, 0),
+        ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "group": 2}, 0),
+    ],
+)
+def test_windows_are_read_in_place_where_that_takes_less_time(
+    shape: tuple[int, ...], channels: int, window: dict[str, Any], in_place: int
+) -> None:
+    program, groups = Assembler(), window.get("group", 1)
+    constants = [noise(channels, *window["kernel_shape"], shape[3] // groups), np.zeros(channels, np.int32)]
+    x = program.input(shape, np.int8)
+    lower_convolution(call(OP, x, *constants, np.zeros(channels, np.int8), **window, **STAGE), program)
+    step = instructions(program)[-1]
+    assert step.fields["in_place"] == in_place
+    assert step.fields["finishes"] == 1
+    assert (step.operands["x"].buffer is x.buffer) == (not in_place and "pads" not in window)
