@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -30,6 +32,8 @@ from harness.metrics.decoders import (
 from harness.metrics.priors import PriorOptions, decode_priors
 
 _MATCH_IOU = 0.5
+_MODELS = 2
+"""Models whose detections are kept, as several figures need them: a quantised one and the float model."""
 
 
 class BoxFormula(StrEnum):
@@ -166,48 +170,63 @@ class Map50(Metric):
 
     def __init__(self, options: Map50Options) -> None:
         self._options = options
+        self._decoded: deque[tuple[tuple[Array, ...], list[Detections]]] = deque(maxlen=_MODELS)
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """One output per head, shape (images, anchors * (5 + classes), height / stride, width / stride).
 
         Without heads what ``decoder`` takes.
         """
-        scenes, outputs = scene_targets(targets), self._options.arranged(outputs)
-        height, width = scenes[0].mask.shape
-        check_outputs(outputs, self._shapes(len(scenes), height, width))
-        found, options = decode_heads(outputs, self._options), self._options
+        scenes = scene_targets(targets)
+        found, options = self._checked(outputs, scenes), self._options
         return score_detections(found, scenes, options.classes, options.label_threshold)
+
+    def _checked(self, outputs: Sequence[Array], scenes: Sequence[SceneTarget]) -> list[Detections]:
+        """The detections of ``outputs``, which must be of images as large as those of ``scenes``."""
+        height, width = scenes[0].mask.shape
+        check_outputs(self._options.arranged(outputs), self._shapes(len(scenes), height, width))
+        return self._detections(outputs)
+
+    def _detections(self, outputs: Sequence[Array]) -> list[Detections]:
+        """The detections of ``outputs``; those of the last arrays that cannot be written to are kept."""
+        for arrays, found in self._decoded:
+            if len(arrays) == len(outputs) and all(a is b for a, b in zip(arrays, outputs, strict=True)):
+                return found
+        found = decode_heads(self._options.arranged(outputs), self._options)
+        if not any(output.flags.writeable for output in outputs):
+            self._decoded.append((tuple(outputs), found))
+        return found
 
     def labels(self, outputs: Sequence[Array]) -> Targets:
         """The detections of every image that are at least as sure as ``label_threshold``."""
-        outputs = self._options.arranged(outputs)
-        check_outputs(outputs, self._shapes(len(outputs[0])))
+        arranged = self._options.arranged(outputs)
+        check_outputs(arranged, self._shapes(len(arranged[0])))
         size = self._options.size or (0, 0)
         if self._options.heads:
-            rows, columns = outputs[0].shape[2:]
+            rows, columns = arranged[0].shape[2:]
             size = (rows * self._options.heads[0].stride, columns * self._options.heads[0].stride)
         empty = np.zeros(size, np.uint8)
         scenes = []
-        for found in decode_heads(outputs, self._options):
+        for found in self._detections(outputs):
             sure = found.scores >= self._options.label_threshold
             scenes.append(SceneTarget(found.boxes[sure], found.classes[sure], empty))
         return scenes
 
     def by_class(self, outputs: Sequence[Array], targets: Targets) -> NDArray[np.float64]:
         """Average precision of each class."""
-        scenes, detections = scene_targets(targets), decode_heads(self._options.arranged(outputs), self._options)
-        hits = [_match(found, scene) for found, scene in zip(detections, scenes, strict=True)]
+        scenes, detections = scene_targets(targets), self._detections(outputs)
         found = np.full(self._options.classes, np.nan)
-        for label in range(self._options.classes):
-            curve = _ClassCurve.build(label, detections, hits, scenes)
-            if curve.targets.any():
-                found[label] = curve.average_precision(np.ones((1, len(scenes)), np.float32))[0]
+        for curve in _curves(detections, scenes, self._options.classes):
+            found[curve.label] = curve.average_precision(np.ones((1, len(scenes)), np.float32))[0]
         return found
 
     def agreement(self, ours: Sequence[Array], floats: Sequence[Array]) -> float | None:
         """mAP@0.5 of our detections with the float model's as labels; None where that one detects nothing."""
         scenes = scene_targets(self.labels(floats))
-        return self.score(ours, scenes).value if any(len(scene.classes) for scene in scenes) else None
+        if not any(len(scene.classes) for scene in scenes):
+            return None
+        curves = _curves(self._checked(ours, scenes), scenes, self._options.classes)
+        return float(_mean_average_precision(curves, np.ones((1, len(scenes)), np.float32))[0])
 
     def parts(self, outputs: Sequence[Array]) -> Mapping[str, Sequence[Array]]:
         """Boxes, objectness (of heads with anchors) and classes."""
@@ -265,18 +284,31 @@ def score_detections(
     )
     if not has_objects.any():
         return replace(Score.mean(per_sample), informative=has_objects)
+    curves = _curves(detections, scenes, classes, hits)
+    return Score.of(partial(_mean_average_precision, curves), per_sample, has_objects)
+
+
+def _curves(
+    detections: Sequence[Detections],
+    scenes: Sequence[SceneTarget],
+    classes: int,
+    hits: Sequence[NDArray[np.bool_]] | None = None,
+) -> list[_ClassCurve]:
+    """The curve of each class that has a target; ``hits`` are computed where they are not given."""
+    if hits is None:
+        hits = [_match(found, scene) for found, scene in zip(detections, scenes, strict=True)]
     curves = [_ClassCurve.build(label, detections, hits, scenes) for label in range(classes)]
-    curves = [curve for curve in curves if curve.targets.any()]
+    return [curve for curve in curves if curve.targets.any()]
 
-    def mean_average_precision(weights: NDArray[np.float32]) -> NDArray[np.float64]:
-        found = np.stack([curve.average_precision(weights) for curve in curves])
-        present = ~np.isnan(found)
-        count = present.sum(axis=0)
-        sums = np.where(present, found, 0).sum(axis=0)
-        mean: NDArray[np.float64] = np.divide(sums, count, out=np.full(len(count), np.nan), where=count > 0)
-        return mean
 
-    return Score.of(mean_average_precision, per_sample, has_objects)
+def _mean_average_precision(curves: Sequence[_ClassCurve], weights: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The mean over classes for each row of weights of images, NaN where no class is there."""
+    found = np.stack([curve.average_precision(weights) for curve in curves])
+    present = ~np.isnan(found)
+    count = present.sum(axis=0)
+    sums = np.where(present, found, 0).sum(axis=0)
+    mean: NDArray[np.float64] = np.divide(sums, count, out=np.full(len(count), np.nan), where=count > 0)
+    return mean
 
 
 def average_precision(hits: NDArray[np.bool_], targets: int) -> float:
@@ -417,11 +449,13 @@ class _ClassCurve:
     """Ranking of all detections of one class.
 
     Attributes:
+        label: the class.
         images: int64, shape (detections,): image of each detection, best score first.
         hits: int64, 0 or 1, same shape.
         targets: int64, shape (images,): target boxes of the class per image.
     """
 
+    label: int
     images: NDArray[np.int64]
     hits: NDArray[np.int64]
     targets: NDArray[np.int64]
@@ -440,7 +474,7 @@ class _ClassCurve:
         order = np.argsort(-scores, kind="stable")
         hit = np.concatenate([h[c] for h, c in zip(hits, chosen, strict=True)]).astype(np.int64)
         targets = np.array([int((scene.classes == label).sum()) for scene in scenes], np.int64)
-        return cls(images[order], hit[order], targets)
+        return cls(label, images[order], hit[order], targets)
 
     def average_precision(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
         """As if images occurred so often, shape (rows,); NaN for a row without a target.

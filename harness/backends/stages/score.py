@@ -96,8 +96,17 @@ def _predictions(
     return predictions | decisions_of_worst(classes, float_classes, targets, worst_samples(predictions))
 
 
+def _read_only(outputs: Sequence[Array]) -> list[Array]:
+    """Views that cannot be written to, of which a metric may keep what it decodes."""
+    views = [np.asarray(output).view() for output in outputs]
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
 def _score(work: Work) -> None:
-    card, (outputs, meter), floats = work[CARD], work[OUTPUTS], work[FLOAT_OUTPUTS]
+    card, (given, meter) = work[CARD], work[OUTPUTS]
+    outputs, floats = _read_only(given), _read_only(work[FLOAT_OUTPUTS])
     metric = card.open_metric()
     split = work[DATASET].split(card.dataset.evaluation.split)
     targets = card.targets(split, work[EVALUATION_SAMPLES], floats)

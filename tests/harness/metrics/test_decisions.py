@@ -38,6 +38,30 @@ class TestDecisions:
         assert parts["boxes"] == pytest.approx(1.0)
         assert parts["classes"] < 0.7
 
+    def test_read_only_outputs_are_decoded_once_and_others_each_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        decoded: list[int] = []
+        monkeypatch.setattr(
+            "harness.metrics.detection.decode_heads",
+            lambda outputs, options: decoded.append(id(outputs[0])) or decode_heads(outputs, options),
+        )
+        metric = Map50(self.ROWS.model_copy(update={"size": (80, 80)}))
+        ours, floats = ([self.rows((20, 20, 10, 20, 0.9, 0.1))] for _ in range(2))
+        targets = metric.labels(floats)
+        for array in (ours[0], floats[0]):
+            array.flags.writeable = False
+        decoded.clear()
+        for _ in range(2):
+            assert metric.score(ours, targets).value == metric.score(floats, targets).value == 1.0
+            assert metric.agreement(ours, floats) == 1.0
+            assert metric.by_class(ours, targets).tolist()[0] == 1.0
+        assert len(decoded) == 2
+        ours[0].flags.writeable = True
+        again = [ours[0].copy()]
+        for share in (0.9, 0.0):
+            again[0][0, 4] = share
+            assert metric.score(again, targets).value == (share > 0)
+        assert len(decoded) == 4
+
     def test_a_float_model_that_finds_nothing_agrees_with_nobody(self) -> None:
         nothing = [self.rows((20, 20, 10, 20, 0.1, 0.1))]
         assert Map50(self.ROWS).agreement(nothing, nothing) is None
