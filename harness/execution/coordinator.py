@@ -163,13 +163,19 @@ class Plan:
         """Whether what computes the tasks are children of this process, which find what it finds."""
         return self.executor in EXECUTORS.values()
 
-    def task(self, key: str, **what: Any) -> Task:
-        """A task of this plan; children need not compute fingerprints that this process knows."""
+    def task(self, key: str, share: int = 1, **what: Any) -> Task:
+        """A task of this plan; children need not compute fingerprints that this process knows.
+
+        Args:
+            key: of the task.
+            share: workers whose threads it may use.
+            what: other fields of the task.
+        """
         return Task(
             key=key,
             workdir=str(self.bench.workdir),
             stages=self.stages,
-            threads=self.bench.threads,
+            threads=self.bench.threads * share,
             fingerprints=self._fingerprints(),
             cache_name=self.bench.cache_name,
             store_url=self.bench.store_url,
@@ -264,13 +270,14 @@ class _TrialTask:
 @dataclass(frozen=True)
 class _PreparationTask:
     preparation: Preparation
+    share: int
 
     @property
     def model(self) -> str:
         return self.preparation.specs[0].model
 
     def to_run(self, plan: Plan, luggage: Luggage | None) -> Task:
-        return plan.task(self.preparation.key, preparation=self.preparation, luggage=luggage)
+        return plan.task(self.preparation.key, self.share, preparation=self.preparation, luggage=luggage)
 
 
 _Task = _TrialTask | _PreparationTask
@@ -302,7 +309,10 @@ class _Coordinator:
         """Results and preparations as they come; ends the executor, also when the caller is interrupted."""
         if not self.missing:
             return
-        self._queue.extend(_PreparationTask(preparation) for preparation in group(self.missing))
+        preparations = group(self.missing)
+        # Trials wait for them: where there are fewer than workers, they may use the threads of the others.
+        share = max(1, self.plan.workers // len(preparations)) if self.plan.is_local else 1
+        self._queue.extend(_PreparationTask(preparation, share) for preparation in preparations)
         executor = self.plan.executor(self.plan.workers)
         try:
             while self._queue or self._suspects or self._running:

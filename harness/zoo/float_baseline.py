@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,13 @@ from harness.zoo.float_session import float_session
 _IMAGES_AT_ONCE = 64
 
 
-def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any]]:
+def float_outputs(card: ModelCard, count: int | None = None, threads: int = 1) -> list[NDArray[Any]]:
     """Outputs for the first ``count`` evaluation images (default: all of the card's).
+
+    Args:
+        card: of the model.
+        count: images.
+        threads: images at a time; each is computed by one thread, so that sums are taken in one order.
 
     Returns:
         One array per model output, images in the first dimension.
@@ -28,11 +35,12 @@ def float_outputs(card: ModelCard, count: int | None = None) -> list[NDArray[Any
     session = float_session(card.model_path(), threads=1)
     split, total = evaluation_images(card, count)
     collected: list[list[NDArray[Any]]] = [[] for _ in session.get_outputs()]
-    for start in range(0, total, _IMAGES_AT_ONCE):
-        for feed in one_by_one(card.float_inputs(split.take(start, min(start + _IMAGES_AT_ONCE, total)))):
-            results = session.run(None, feed)
-            for column, result in zip(collected, results, strict=True):
-                column.append(result)
+    with ThreadPoolExecutor(threads) as pool:
+        for start in range(0, total, _IMAGES_AT_ONCE):
+            feeds = one_by_one(card.float_inputs(split.take(start, min(start + _IMAGES_AT_ONCE, total))))
+            for results in pool.map(partial(session.run, None), feeds):
+                for column, result in zip(collected, results, strict=True):
+                    column.append(result)
     return images_first([np.concatenate(column) for column in collected], total)
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,23 @@ def test_a_budget_of_time_ends_what_is_running_and_begins_nothing(tmp_path: Path
     assert [result.spec for result in second] == specs[:4]
     runs = [note for note in fakes.notes(tmp_path) if note.startswith("run")]
     assert len(runs) == len({result.spec.key for result in [*first, *second]}), "a finished trial was computed again"
+
+
+@pytest.mark.parametrize(("models", "threads"), [("a", 6), ("ab", 3), ("abcd", 3)])
+def test_few_preparations_share_the_threads_of_all_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: str, threads: int
+) -> None:
+    given, task = {}, Plan.task
+
+    def recorded(self: Plan, key: str, share: int = 1, **what: Any) -> Any:
+        made = task(self, key, share, **what)
+        given["trial" if made.preparation is None else "preparation"] = made.threads
+        return made
+
+    monkeypatch.setattr(Plan, "task", recorded)
+    workers = replace(plan(tmp_path, "serial"), bench=Bench(tmp_path, threads=3))
+    run_sweep([fakes.spec(model) for model in models], workers)
+    assert given == {"preparation": threads, "trial": 3}
 
 
 def test_a_budget_leaves_trials_for_the_next_run(tmp_path: Path) -> None:

@@ -73,5 +73,7 @@ def test_images_are_read_64_at_a_time_and_run_one_by_one(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(first, pixels + np.float32(1))
     np.testing.assert_array_equal(second, -pixels[:, :1].astype(np.float32))
     assert read == [(0, 64), (64, 128), (128, 130)]
+    again = float_outputs(card, 130, threads=3)
+    assert [array.tolist() for array in again] == [first.tolist(), second.tolist()]
     outputs, targets = float_score(card, 3)  # type: ignore[misc]
     assert (len(outputs[0]), targets.tolist()) == (3, [0, 1, 2])
