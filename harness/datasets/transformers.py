@@ -292,7 +292,8 @@ def apply(chain: Sequence[Transformer], image: Image, mode: ReadMode) -> Image:
 
 def to_uint8(image: Image) -> NDArray[np.uint8]:
     """Rounded to nearest and limited to 0..255; ``astype(uint8)`` alone would turn 2.9999998 into 2."""
-    return np.clip(np.rint(image), 0, 255).astype(np.uint8)
+    rounded = np.rint(image)
+    return np.clip(rounded, 0, 255, out=rounded).astype(np.uint8)
 
 
 def resize(image: Image, size: Size, mode: ReadMode) -> Image:
