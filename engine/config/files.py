@@ -265,8 +265,16 @@ def _explain(error: ErrorDetails) -> str:
             expected = error["ctx"]["expected"].replace(" or ", ", ")
             near = hint(str(error["input"]), re.findall(r"'([^']*)'", expected))
             return f"{where}: {error['input']!r} should in list [{expected}]{near}"
+        case "invalid_key":
+            return f"{owner}: the key {error['input']!r} is no text: {_UNQUOTED}"
         case _:
             return f"{where}: {error['input']!r}: {error['msg']}"
+
+
+_UNQUOTED = (
+    "YAML reads ON, OFF, YES, NO and numbers without quotes as truth values and numbers; write the key in quotes, as "
+    "in 'ON': BPU"
+)
 
 
 def _allowed_keys(owner: Sequence[str]) -> list[str]:

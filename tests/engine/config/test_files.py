@@ -140,6 +140,10 @@ def test_aliases_are_written_out(tmp_path: Path) -> None:
             "model_parameters.node_info.n.ON: 'GPU' should in list ['BPU', 'CPU']",
         ),
         ({"model__node_info": {"n": {"ON": ["BPU"]}}}, r"model_parameters.node_info.n.ON: ['BPU'] should in list"),
+        (
+            {"model__node_info": {"n": {True: "BPU"}}},
+            "model_parameters.node_info.n: the key True is no text: YAML reads ON, OFF, YES, NO and numbers",
+        ),
         ({"model__node_info": {"n": 3}}, "model_parameters.node_info.n: 3"),
         ({"model__node_info": {"n": {"InputType": {"a": 1}}}}, "model_parameters.node_info.n.InputType: {'a': 1}"),
         ({"model__node_info": [{"n": {"ON": "BPU"}}]}, "model_parameters.node_info: [{'n'"),
