@@ -12,6 +12,7 @@ from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.depthwise_blocks import block_3_1, block_3_2, block_5_1, block_5_2, requantize_block
 from engine.simulate.kernels.finished_tiles import make_finished_tile
 from engine.simulate.kernels.memory import copy_bytes, int64_at
+from engine.simulate.kernels.movement import pad_row
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
@@ -532,17 +533,25 @@ def copy_run(f: Any, source: int, target: int, size: int) -> None:
 def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """Depthwise convolution of an already padded image: units are output rows times parts of the channels.
 
-    The first ``panels`` blocks of channels are computed a block at a time, the others a vector at a time.
+    The first ``panels`` blocks of channels are computed a block at a time, the others a vector at a time. Where rows
+    are ``kept``, the image is not padded yet: each row is when a window first reaches it, in the place of one that no
+    window needs any more. There are as many tables of taps as places that the first row of a window can have.
     """
     accumulators = scratch + STAGING_BYTES
+    rows, line, padded = accumulators + ACCUMULATOR_BYTES, f.wide * f.x_bytes, 0
     step = f.stride_w * f.in_c * f.x_bytes
     parts = f.panels + (f.out_c - f.panels * BLOCK + LANES - 1) // LANES
     for unit in range(begin, end):
         out_y, split = divided(unit, f.splits)
         first, last = divided(split * parts, f.splits)[0], divided((split + 1) * parts, f.splits)[0]
-        row = arena + f.x + out_y * f.stride_h * f.in_w * f.in_c * f.x_bytes
+        top, offsets = out_y * f.stride_h, f.tap_offsets
+        row = arena + f.x + top * f.in_w * f.in_c * f.x_bytes
+        if f.kept:
+            for reached in range(max(padded, top), top + f.kept):
+                pad_row(f, arena, reached, rows + divided(reached, f.kept)[1] * line, f.wide)
+            padded, row, offsets = top + f.kept, rows, f.tap_offsets + divided(top, f.kept)[1] * f.taps * 8
         for part in range(first, min(last, f.panels)):
-            one_block(f, part, row, arena + f.y + out_y * f.out_w * f.out_c, accumulators)
+            one_block(f, part, row, offsets, arena + f.y + out_y * f.out_w * f.out_c, accumulators)
         for part in range(max(first, f.panels), last):
             channel = f.panels * BLOCK + (part - f.panels) * LANES
             weights = f.weights + channel * 4
@@ -550,12 +559,12 @@ def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                 count = min(FINISHED_ROWS, f.out_w - begun)
                 for out_x in range(0, count, PIXELS):
                     source = row + (begun + out_x) * step + channel * f.x_bytes
-                    window_tile(f, source, step, weights, accumulators + out_x * LANES * 4)
+                    window_tile(f, source, step, offsets, weights, accumulators + out_x * LANES * 4)
                 finish(f, arena, scratch, accumulators, 1, out_y * f.out_w + begun, count, channel, f.out_c - channel)
 
 
 @compiled
-def one_block(f: Any, block: int, row: int, y: int, accumulators: int) -> None:
+def one_block(f: Any, block: int, row: int, offsets: int, y: int, accumulators: int) -> None:
     """A row of results of one block of channels."""
     source, target, column = row + block * BLOCK, y + block * BLOCK, f.in_c
     weights, params = f.panel_table + block * f.group_weights, f.params + block * BLOCK * 4
@@ -565,34 +574,34 @@ def one_block(f: Any, block: int, row: int, y: int, accumulators: int) -> None:
             x, out = source + out_x * f.stride_w * column, accumulators + (out_x - begun) * BLOCK * 4
             if f.rows == 3:
                 if f.stride_w == 1:
-                    block_3_1(x, column, f.tap_offsets, weights, out)
+                    block_3_1(x, column, offsets, weights, out)
                 else:
-                    block_3_2(x, column, f.tap_offsets, weights, out)
+                    block_3_2(x, column, offsets, weights, out)
             elif f.stride_w == 1:
-                block_5_1(x, column, f.tap_offsets, weights, out)
+                block_5_1(x, column, offsets, weights, out)
             else:
-                block_5_2(x, column, f.tap_offsets, weights, out)
+                block_5_2(x, column, offsets, weights, out)
         requantize_block(accumulators, target + begun * f.out_c, f.out_c, count, params, f.params_pitch, f.low)
 
 
 @compiled
-def window_tile(f: Any, x: int, step: int, weights: int, out: int) -> None:
+def window_tile(f: Any, x: int, step: int, offsets: int, weights: int, out: int) -> None:
     """The depthwise tile kernel that suits the window; ``rows`` is 0 for a window that has none of its own."""
     column = f.in_c * f.x_bytes
     if f.rows == 0:
         if f.x_bytes == 1:
-            taps_tile_int8(x, step, f.tap_offsets, f.taps, weights, f.params_pitch, out)
+            taps_tile_int8(x, step, offsets, f.taps, weights, f.params_pitch, out)
         else:
-            taps_tile_int16(x, step, f.tap_offsets, f.taps, weights, f.params_pitch, out)
+            taps_tile_int16(x, step, offsets, f.taps, weights, f.params_pitch, out)
     elif f.taps == 3 * f.rows:
         if f.stride_w == 1:
-            rows_tile_3_1(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+            rows_tile_3_1(x, column, offsets, f.rows, weights, f.params_pitch, out)
         else:
-            rows_tile_3_2(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+            rows_tile_3_2(x, column, offsets, f.rows, weights, f.params_pitch, out)
     elif f.stride_w == 1:
-        rows_tile_5_1(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+        rows_tile_5_1(x, column, offsets, f.rows, weights, f.params_pitch, out)
     else:
-        rows_tile_5_2(x, column, f.tap_offsets, f.rows, weights, f.params_pitch, out)
+        rows_tile_5_2(x, column, offsets, f.rows, weights, f.params_pitch, out)
 
 
 @compiled

@@ -56,14 +56,16 @@ FIELDS = (
     "out_c",
     "stride_h",
     "stride_w",
-    "top",  # PAD: rows above
-    "left",  # PAD: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row; RECURRENT: 1 for backwards
+    "top",  # PAD, DEPTHWISE: rows above
+    "left",  # PAD, DEPTHWISE: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row; RECURRENT: 1 for
+    # backwards
     "flip",  # PAD: what bytes are combined with by exclusive or
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of
     "tap_offsets",  # address of their byte offsets in x, int64
     "tap_length",  # elements per piece
+    "kept",  # DEPTHWISE: rows that a window reaches over, which are padded in working memory; 0 where x is padded
     "rows",  # DEPTHWISE: rows of the window where its width and stride have a kernel of their own, else 0
     "in_place",  # CONVOLUTION: 1 where windows are read where they lie, 0 where they are gathered
     "finishes",  # CONVOLUTION: 1 where whole tiles are requantised in registers
@@ -87,7 +89,8 @@ FIELDS = (
     "operation",  # ARITHMETIC, RECURRENT: of engine.simulate.kernels.operations
     "multiply",  # ELEMENTWISE: 1 for x * e, 0 for the weighted sum
     "along",  # QUANTIZE, DEQUANTIZE: 1 where the elements of a run have one scale each
-    "wide",  # ELEMENTWISE: 1 for 64 bits; FLOAT_CONVOLUTION: numbers in a row of x with its zeros, 0 where it has none
+    "wide",  # ELEMENTWISE: 1 for 64 bits; FLOAT_CONVOLUTION: numbers in a row of x with its zeros, 0 where it has none;
+    # DEPTHWISE: the same where rows are kept
     "largest",  # REDUCE: 0 for the sum, 1 for the maximum, 2 for its first position
     "twice",  # BILINEAR: 1 to floor after either direction
     "rows_from",  # BILINEAR: address of upper row, lower row, weight per output row; int64 (rows, 3); RESIZE: of upper

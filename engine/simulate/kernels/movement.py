@@ -40,21 +40,25 @@ def pad(f: Any, arena: int, begin: int, end: int) -> None:
 
     With ``flip`` bytes are combined with it by exclusive or.
     """
-    width, used = f.out_w * f.in_c, f.in_w * f.in_c
-    left = f.left * f.in_c
+    width = f.out_w * f.in_c
     for row in range(begin, end):
-        y = arena + f.y + row * width * f.x_bytes
-        inside = f.top <= row < f.top + f.in_h
-        if not inside:
-            fill(y, width, f.x_bytes, f.value)
-        else:
-            fill(y, left, f.x_bytes, f.value)
-            x, inner = arena + f.x + (row - f.top) * used * f.x_bytes, y + left * f.x_bytes
-            if f.flip:
-                flip_bytes(x, inner, used, f.flip)
-            else:
-                copy_bytes(x, inner, used * f.x_bytes)
-            fill(y + (left + used) * f.x_bytes, width - left - used, f.x_bytes, f.value)
+        pad_row(f, arena, row, arena + f.y + row * width * f.x_bytes, width)
+
+
+@compiled
+def pad_row(f: Any, arena: int, row: int, y: int, width: int) -> None:
+    """Row ``row`` of the padded image, ``width`` elements, at ``y``."""
+    used, left = f.in_w * f.in_c, f.left * f.in_c
+    if not f.top <= row < f.top + f.in_h:
+        fill(y, width, f.x_bytes, f.value)
+        return
+    x, inner = arena + f.x + (row - f.top) * used * f.x_bytes, y + left * f.x_bytes
+    fill(y, left, f.x_bytes, f.value)
+    if f.flip:
+        flip_bytes(x, inner, used, f.flip)
+    else:
+        copy_bytes(x, inner, used * f.x_bytes)
+    fill(inner + used * f.x_bytes, width - left - used, f.x_bytes, f.value)
 
 
 @compiled

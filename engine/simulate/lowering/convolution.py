@@ -18,7 +18,7 @@ from engine.native.registers import LANES, REGISTERS
 from engine.ops.conv import bias_and_sum, shifted_bias
 from engine.ops.core.base import Attributes
 from engine.ops.core.fixed_point import SCALE_MAX, wrap_int32
-from engine.ops.core.windows import Geometry, geometry
+from engine.ops.core.windows import Geometry, geometry, tap_corners
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
@@ -56,6 +56,9 @@ FLIP = 128
 """What int8 are combined with by exclusive or, so that they are uint8 that are 128 more."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
+KEPT_FROM = 28
+"""Rows of results from which on a depthwise convolution pads its input itself: threads do not share so many units that
+rows would be padded more than once."""
 MIN_ROW_UNITS = 16
 """Parts that a depthwise convolution is split into: 7 rows would be 4 for one thread and 3 for another."""
 
@@ -107,8 +110,9 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     in_place = quads and _is_best_in_place(whole, windows, weights, attributes)
     common |= {"in_place": int(in_place), "finishes": int(_finishes(quads, y, e))}
     border, flip = (-FLIP, FLIP) if in_place else (0, 0)
+    keeps = depthwise and count == 1 and bool(np.any(windows.pads)) and shape[1] >= KEPT_FROM
     for operands in _images(whole, attributes):
-        padded = pad(operands["x"], windows, border, program, flip)
+        padded = operands["x"] if keeps else pad(operands["x"], windows, border, program, flip)
         operands["x"] = padded
         if count > 1:
             operands = {name: _joined_pixels(tensor, count) for name, tensor in operands.items()}
@@ -118,6 +122,7 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
             if depthwise:
                 common["panels"] = blocks
             fields = emit(program, padded, common, weights, attributes)
+            fields |= _kept_rows(padded, windows, attributes, program) if keeps else {}
         program.emit(kernel, operands, **fields)
     return y
 
@@ -396,6 +401,24 @@ def _depthwise(
         "rows": height if own else 0,
         **tap_fields(x, attributes, program),
         **common,
+    }
+
+
+def _kept_rows(x: Tensor, windows: Geometry, attributes: Attributes, program: Assembler) -> dict[str, int]:
+    """What an instruction needs that pads the rows of ``x`` itself, in working memory, as windows reach them.
+
+    The taps of a window lie elsewhere for each place that its first row can have.
+    """
+    top, left, _, _ = (int(p) for p in windows.pads)
+    corners = np.array(tap_corners(attributes), np.int64)
+    kept, line = int(corners[:, 0].max()) + 1, _padded_width(x, windows) * x.shape[3]
+    places = (np.arange(kept)[:, np.newaxis] + corners[:, 0]) % kept
+    offsets = (places * line + corners[:, 1] * x.shape[3]) * x.dtype.itemsize
+    overrun = (PIXELS * int(attributes["strides"][1]) * x.shape[3] + LANES) * x.dtype.itemsize
+    return {
+        **{"kept": kept, "wide": line, "top": top, "left": left},
+        "tap_offsets": program.address(offsets),
+        "scratch": kept * line * x.dtype.itemsize + overrun,
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from engine.native.registers import LANES
 from engine.simulate.kernels import convolution
 from engine.simulate.kernels.tiles import LARGEST_TILE_ROWS, MAX_VECTORS, ROW_WINDOWS, ROWS, TILE_ROWS
-from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.lowering.convolution import KEPT_FROM, lower_convolution
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, instructions
 
@@ -49,6 +49,28 @@ def test_depthwise_windows_with_and_without_a_kernel_of_their_own(width: int, st
     lower_convolution(call(OP, program.input(x.shape, kind), *constants, **window, **STAGE), program)
     rows = instructions(program)[-1].fields["rows"]
     assert rows == (2 if kind is np.int8 and (width, stride) in ROW_WINDOWS else 0)
+
+
+@pytest.mark.parametrize("channels", [LANES + 3, 4 * LANES + 5])
+@pytest.mark.parametrize("kernel", [[3, 3], [5, 5], [2, 4], [1, 3]])
+@pytest.mark.parametrize(
+    ("strides", "dilations"), [([1, 1], [1, 1]), ([2, 2], [1, 1]), ([3, 1], [2, 1]), ([1, 1], [3, 2])]
+)
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_depthwise_windows_of_rows_that_are_padded_when_they_are_reached(
+    channels: int, kernel: list[int], strides: list[int], dilations: list[int], kind: type
+) -> None:
+    """Also where steps are longer than windows, and by any thread from any row on."""
+    height = KEPT_FROM * strides[0] + kernel[0] * dilations[0]
+    window = {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "pads": [2, 1, 1, 3]}
+    window |= {"group": channels}
+    constants = [noise(channels, *kernel, 1), np.arange(channels, dtype=np.int32), np.zeros(channels, np.int8)]
+    x = noise(1, height, 17, channels, kind=kind)
+    compute(lower_convolution, OP, [x, *constants], **window, **STAGE)
+    program = Assembler()
+    lower_convolution(call(OP, program.input(x.shape, kind), *constants, **window, **STAGE), program)
+    (step,) = instructions(program)
+    assert step.fields["kept"] == (kernel[0] - 1) * dilations[0] + 1
 
 
 @pytest.mark.parametrize(("pixels", "units"), [(LARGEST_TILE_ROWS, 1), (LARGEST_TILE_ROWS + 1, 2), (8 * TILE_ROWS, 8)])

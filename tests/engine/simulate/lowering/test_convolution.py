@@ -231,14 +231,17 @@ def test_an_image_is_a_convolution_of_one_tap() -> None:
     compute(lower_preprocess, "HzSQuantizedPreprocess", [ramp(1, 2, 3, 3), *constants(3, 3)])
 
 
-@pytest.mark.parametrize("depthwise", [True, False])
-def test_units_are_computed_alike_in_any_pieces(depthwise: bool) -> None:
-    """Whatever parts threads take of few rows and many channels; each piece gathers for itself what it reads."""
+@pytest.mark.parametrize(
+    ("depthwise", "height", "pads"), [(True, 4, 0), (False, 4, 0), (True, convolution.KEPT_FROM, 1)]
+)
+def test_units_are_computed_alike_in_any_pieces(depthwise: bool, height: int, pads: int) -> None:
+    """Whatever parts threads take of few rows and many channels; each piece gathers or pads what it reads."""
     channels = 5 * LANES + 3
     program = Assembler()
-    x = program.input((1, 4, 6, channels), np.int8)
+    x = program.input((1, height, 6, channels), np.int8)
     group, inside = (channels, 1) if depthwise else (1, channels)
     attributes = {"kernel_shape": [3, 3], "group": group, "output_bit": 32, "high_precision_output": 1}
+    attributes["pads"] = [pads] * 4
     y = lower_convolution(call(OP, x, *constants(channels, inside, 3, 3), **attributes), program)
     program.keep(y)
     finished = program.finish()
@@ -246,7 +249,8 @@ def test_units_are_computed_alike_in_any_pieces(depthwise: bool) -> None:
     assert isinstance(part, np.ndarray)
     (record,) = link(part).table
     units = int(record["units"])
-    assert record["splits"] > 1
+    assert (record["kept"] > 0) == (pads > 0)
+    assert record["splits"] > 1 or record["kept"]
     kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(int(record["kernel"]))
     scratch = aligned_zeros(finished.scratch_bytes)
 
