@@ -16,19 +16,19 @@ from numba.core import cgutils
 
 from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.finished_tiles import BYTES, WORDS, saturated_bytes, scaled, splat_bytes
+from engine.simulate.kernels.finished_tiles import BYTES, WORDS, requantized_bytes, splat_bytes
 from engine.simulate.kernels.tiles import (
     BIAS,
     BLOCK,
     BLOCK_PIXELS,
     BLOCK_VECTORS,
     INTERLEAVED,
-    OUT_SHIFT,
     QUAD,
     RIGHT_SHIFT,
-    SCALE,
+    WORD_SCALE,
+    WORD_SHIFT,
 )
-from engine.simulate.kernels.vector import VECTOR, dot_of_quads, larger, load, store
+from engine.simulate.kernels.vector import VECTOR, dot_of_quads, load, store
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 
@@ -103,18 +103,17 @@ def requantize_block(
             return context.get_dummy_value()
         acc, y, y_step, count, params, pitch, low = args
 
-        def row_of(row: int, v: int) -> ir.Value:
-            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), VECTOR)
+        def row_of(row: int, v: int, kind: ir.Type = VECTOR) -> ir.Value:
+            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), kind)
 
-        rows = [[row_of(row, v) for row in (BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT)] for v in range(BLOCK_VECTORS)]
+        biases, rights = ([row_of(row, v) for v in range(BLOCK_VECTORS)] for row in (BIAS, RIGHT_SHIFT))
+        words = [row_of(row, v, WORDS) for v in (0, 2) for row in (WORD_SCALE, WORD_SHIFT)]
         least = splat_bytes(builder, low)
         with cgutils.for_range(builder, count) as loop:
             source = builder.add(acc, builder.mul(loop.index, _int(BLOCK_VECTORS * LANES * 4)))
-            results = []
-            for v, (bias, right, scale, out) in enumerate(rows):
-                total = builder.add(load(builder, builder.add(source, _int(v * LANES * 4)), VECTOR), bias)
-                results.append(scaled(builder, total, right, scale, out))
-            value = larger(builder, saturated_bytes(builder, results), least)
+            sums = [load(builder, builder.add(source, _int(v * LANES * 4)), VECTOR) for v in range(BLOCK_VECTORS)]
+            totals = [builder.add(total, bias) for total, bias in zip(sums, biases, strict=True)]
+            value = requantized_bytes(builder, totals, rights, words, least)
             store(builder, value, builder.add(y, builder.mul(loop.index, y_step)))
         return context.get_dummy_value()
 

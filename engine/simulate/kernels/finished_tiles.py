@@ -22,14 +22,15 @@ from engine.simulate.kernels.tiles import (
     E_LEFT,
     E_RIGHT,
     E_SCALE,
-    OUT_SHIFT,
     RIGHT_SHIFT,
-    SCALE,
+    WORD_SCALE,
+    WORD_SHIFT,
 )
-from engine.simulate.kernels.vector import VECTOR, add_products, clip, dot_of_pairs, larger, load, load_wide, splat
+from engine.simulate.kernels.vector import VECTOR, add_products, larger, load, load_wide
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 BYTES, WORDS = ir.VectorType(I8, BLOCK), ir.VectorType(I16, BLOCK // 2)
+_WORDS = ir.FunctionType(WORDS, [WORDS] * 2)
 _NARROW = ir.FunctionType(WORDS, [VECTOR] * 2)
 _BYTES = ir.FunctionType(BYTES, [WORDS] * 2)
 IN_ORDER = tuple(BLOCK_VECTORS * lane + vector for vector in range(BLOCK_VECTORS) for lane in range(BLOCK_VECTORS))
@@ -53,30 +54,30 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
             return context.get_dummy_value()
         *operands, following, next_step, params, pitch, low, e, y, step, mask = args
 
-        def parameters(row: int, v: int) -> ir.Value:
-            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), VECTOR)
+        def parameters(row: int, v: int, kind: ir.Type = VECTOR) -> ir.Value:
+            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), kind)
 
         biases = [parameters(BIAS, v) for v in range(vectors)]
         tile = [cgutils.alloca_once_value(builder, biases[index % vectors]) for index in range(rows * vectors)]
         add_products(builder, tile, vectors, True, operands, (following, next_step))
         starts = [builder.mul(step, _int(row)) for row in range(rows)]
-        results: list[list[ir.Value]] = [[] for _ in range(rows)]
-        for v in range(vectors):
-            right, scale, out = (parameters(row, v) for row in (RIGHT_SHIFT, SCALE, OUT_SHIFT))
-            factors = [parameters(row, v) for row in (E_SCALE, E_LEFT, E_RIGHT)] if residual else []
-            for row in range(rows):
-                total = builder.load(tile[row * vectors + v])
-                if residual:
+        if residual:
+            for v in range(vectors):
+                factor, left, right = (parameters(row, v) for row in (E_SCALE, E_LEFT, E_RIGHT))
+                for row in range(rows):
                     given = load_wide(builder, builder.add(builder.add(e, starts[row]), _int(v * LANES)), I8)
-                    product = builder.shl(builder.mul(given, factors[0]), factors[1])
-                    total = builder.add(total, builder.ashr(product, factors[2]))
-                results[row].append(scaled(builder, total, right, scale, out))
+                    moved = builder.ashr(builder.shl(builder.mul(given, factor), left), right)
+                    total = tile[row * vectors + v]
+                    builder.store(builder.add(builder.load(total), moved), total)
+        chosen = [min(v, vectors - 1) for v in range(BLOCK_VECTORS)]
+        rights = [parameters(RIGHT_SHIFT, v) for v in chosen]
+        words = [parameters(row, v, WORDS) for v in chosen[::2] for row in (WORD_SCALE, WORD_SHIFT)]
         least = splat_bytes(builder, low)
         used = LANES * (vectors if vectors < 3 else BLOCK_VECTORS)
         wanted = builder.bitcast(builder.trunc(mask, ir.IntType(used)), ir.VectorType(I1, used))
         for row in range(rows):
-            packed = saturated_bytes(builder, [results[row][min(v, vectors - 1)] for v in range(BLOCK_VECTORS)])
-            fours = builder.bitcast(larger(builder, packed, least), VECTOR)
+            totals = [builder.load(tile[row * vectors + v]) for v in chosen]
+            fours = builder.bitcast(requantized_bytes(builder, totals, rights, words, least), VECTOR)
             order = ir.Constant(ir.VectorType(I32, used // 4), list(IN_ORDER[: used // 4]))
             value = builder.shuffle_vector(fours, fours, order)
             _masked_store(builder, value, builder.add(y, starts[row]), wanted)
@@ -106,19 +107,36 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
     return finished_tile
 
 
-def scaled(builder: ir.IRBuilder, total: ir.Value, right: ir.Value, scale: ir.Value, out: ir.Value) -> ir.Value:
-    """``(sat16(total >> right) * scale) >> out`` of every lane."""
-    minimum, maximum = (splat(builder, ir.Constant(I32, bound)) for bound in (-32768, 32767))
-    narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
-    return builder.ashr(dot_of_pairs(builder, narrowed, scale), out)
+def requantized_bytes(
+    builder: ir.IRBuilder,
+    totals: Sequence[ir.Value],
+    rights: Sequence[ir.Value],
+    words: Sequence[ir.Value],
+    low: ir.Value,
+) -> ir.Value:
+    """``sat8(max((sat16(total >> right) * scale) >> out_shift, low))`` of four vectors of int32.
 
+    The bytes are in the order that packs leave: :data:`IN_ORDER` brings back that of the lanes. A product's upper half
+    is shifted by what is left of a shift of :data:`~engine.simulate.kernels.tiles.WORD` and more, which floors as one
+    shift of all does.
 
-def saturated_bytes(builder: ir.IRBuilder, results: Sequence[ir.Value]) -> ir.Value:
-    """Four vectors of int32 as 64 int8 in the order that packs leave: :data:`IN_ORDER` brings back the lanes'."""
-    narrow = cgutils.get_or_insert_function(builder.module, _NARROW, "llvm.x86.avx512.packssdw.512")
-    to_bytes = cgutils.get_or_insert_function(builder.module, _BYTES, "llvm.x86.avx512.packsswb.512")
-    halves = [builder.call(narrow, list(results[k : k + 2])) for k in (0, 2)]
-    return builder.call(to_bytes, halves)
+    Args:
+        builder: writes the code.
+        totals: the vectors.
+        rights: of the same lanes.
+        words: the rows ``WORD_SCALE`` and ``WORD_SHIFT`` of the first two vectors, then of the other two.
+        low: 64 int8.
+    """
+    narrow, multiply, to_bytes = (
+        cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.{name}.512")
+        for name, kind in (("packssdw", _NARROW), ("pmulh.w", _WORDS), ("packsswb", _BYTES))
+    )
+    moved = [builder.ashr(total, right) for total, right in zip(totals, rights, strict=True)]
+    halves = []
+    for first, (scale, shift) in zip((0, 2), (words[:2], words[2:]), strict=True):
+        product = builder.call(multiply, [builder.call(narrow, moved[first : first + 2]), scale])
+        halves.append(builder.ashr(product, shift))
+    return larger(builder, builder.call(to_bytes, halves), low)
 
 
 def _masked_store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:

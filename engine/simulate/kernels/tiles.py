@@ -30,6 +30,11 @@ BLOCK_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 
 BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
 """Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
+WORD_SCALE, WORD_SHIFT = 7, 8
+"""Rows of the same with AVX512-VNNI, of 32 int16 for each vector: scale and :data:`OUT_SHIFT` less :data:`WORD` of its
+channels and of the next vector's, in the order in which 32-bit lanes of both are packed."""
+WORD = 16
+"""Least :data:`OUT_SHIFT` of results that are computed from the upper halves of products of int16."""
 HALF = E_SCALE
 """Row of the parameters of a matrix product: what rounds its last shift."""
 PARAMETER_ROWS = 5

@@ -89,7 +89,8 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     y, limits = _convolution_output(shape, attributes, program)
     whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
     common = dict(limits)
-    blocks = _blocks(x, y, e, attributes) if depthwise else 0
+    is_wordwise = REGISTERS.quads and bool(np.all(params[tiles.OUT_SHIFT, :channels] >= tiles.WORD))
+    blocks = _blocks(x, y, e, attributes) if depthwise and is_wordwise else 0
     params = _of_blocks(params, weights, blocks) if blocks else params
     emit, kernel = (
         (_depthwise, InstructionKind.DEPTHWISE) if depthwise else (_matrix_product, InstructionKind.CONVOLUTION)
@@ -108,7 +109,9 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         surplus_columns = -_padded_width(whole["x"], windows) % count
         windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
     in_place = quads and _is_best_in_place(whole, windows, weights, attributes)
-    common |= {"in_place": int(in_place), "finishes": int(_finishes(quads, y, e))}
+    common |= {"in_place": int(in_place), "finishes": int(is_wordwise and quads and _finishes(y, e))}
+    if is_wordwise:
+        params = with_words(params)
     border, flip = (-FLIP, FLIP) if in_place else (0, 0)
     keeps = depthwise and count == 1 and bool(np.any(windows.pads)) and shape[1] >= KEPT_FROM
     for operands in _images(whole, attributes):
@@ -127,9 +130,19 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     return y
 
 
-def _finishes(quads: bool, y: Tensor, e: Operand) -> bool:
-    """Whether whole tiles of results leave the registers as int8."""
-    return quads and y.dtype == np.int8 and (e is None or e.dtype == np.int8)
+def _finishes(y: Tensor, e: Operand) -> bool:
+    """Whether whole tiles of results can leave the registers as int8."""
+    return y.dtype == np.int8 and (e is None or e.dtype == np.int8)
+
+
+def with_words(params: NDArray[np.int32]) -> NDArray[np.int32]:
+    """``params`` and the rows of int16, of which each vector has its own and the next one's, as they are packed."""
+    found = []
+    for values in (params[tiles.SCALE], np.maximum(params[tiles.OUT_SHIFT] - tiles.WORD, 0)):
+        own = (values & 0xFFFF).astype(np.uint16).view(np.int16).reshape(-1, 4, LANES // 4)
+        following = np.concatenate([own[1:], np.zeros_like(own[:1])])
+        found.append(np.ascontiguousarray(np.stack([own, following], axis=2)).view(np.int32).ravel())
+    return np.concatenate([params, np.stack(found)])
 
 
 def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: Array, attributes: Attributes) -> bool:

@@ -83,7 +83,7 @@ def convolutions(draw: Draw) -> NodeCase:
         "high_precision_output": int(bits == 32),
         "right_shift": numbers(draw, out_c, 0, 15),
         "scale": numbers(draw, out_c, 0, 32767),
-        "out_shift": numbers(draw, out_c, 0, 40),
+        "out_shift": numbers(draw, out_c, draw(st.sampled_from([0, 16])), 40),
         "activation": draw(st.sampled_from(["", "relu", "other"])),
     }
     samples = {0: integers_of(draw, (count, 1, height, width, in_c), x_type)}
@@ -115,7 +115,7 @@ def preprocesses(draw: Draw) -> NodeCase:
         "input_type": "RGB_128",
         "right_shift": numbers(draw, channels, 0, 15),
         "scale": numbers(draw, channels, 0, 32767),
-        "out_shift": numbers(draw, channels, 0, 31),
+        "out_shift": numbers(draw, channels, draw(st.sampled_from([0, 16])), 31),
         "output_bit": draw(st.sampled_from([8, 16])),
     }
     constants = {

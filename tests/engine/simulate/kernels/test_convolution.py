@@ -14,6 +14,8 @@ from tests.engine.simulate.machine import call, compute, instructions
 
 OP = "HzSQuantizedConv"
 STAGE = {"right_shift": [3], "scale": [23170], "out_shift": [13]}
+WORD_STAGE = {"right_shift": [1], "scale": [23170], "out_shift": [22]}
+"""As converters choose them: the upper halves of products of int16 hold what is left."""
 
 
 def noise(*shape: int, kind: type = np.int8) -> np.ndarray:

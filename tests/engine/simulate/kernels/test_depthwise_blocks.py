@@ -19,7 +19,7 @@ from engine.simulate.kernels.tiles import (
 )
 from engine.simulate.lowering.convolution import lower_convolution, taps_of_blocks
 from engine.simulate.program import Assembler
-from tests.engine.simulate.kernels.test_convolution import OP, STAGE, noise
+from tests.engine.simulate.kernels.test_convolution import OP, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions
 
 TILES = {window: make_block_tile(*window) for window in BLOCK_WINDOWS}
@@ -57,7 +57,7 @@ def test_rests_of_channels_and_of_rows(size: int, stride: int, channels: int, wi
     x[0, 2], constants[0][: BLOCK // 2] = -128, -128
     window = {"kernel_shape": [size, size], "strides": [stride, stride], "group": channels, "pads": [size // 2] * 4}
     for shift in (0, 4):
-        stage = STAGE | {"right_shift": [shift]}
+        stage = WORD_STAGE | {"right_shift": [shift]}
         compute(lower_convolution, OP, [x, *constants], activation=activation, **window, **stage)
 
 
@@ -76,7 +76,7 @@ def test_rests_of_channels_and_of_rows(size: int, stride: int, channels: int, wi
 def test_which_windows_are_computed_in_blocks(
     channels: int, kind: type, changed: dict[str, object], blocks: int
 ) -> None:
-    window = {"kernel_shape": [3, 3], "strides": [1, 1], "group": channels, "pads": [1] * 4} | STAGE | changed
+    window = {"kernel_shape": [3, 3], "strides": [1, 1], "group": channels, "pads": [1] * 4} | WORD_STAGE | changed
     shape = window["kernel_shape"]
     assert isinstance(shape, list)
     constants = [noise(channels, *shape, 1), np.zeros(channels, np.int32), np.zeros(channels, np.int8)]

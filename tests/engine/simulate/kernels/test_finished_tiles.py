@@ -11,9 +11,9 @@ import pytest
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.finished_tiles import make_finished_tile
 from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, OUT_SHIFT, RIGHT_SHIFT, SCALE
-from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.lowering.convolution import lower_convolution, with_words
 from engine.simulate.program import Assembler
-from tests.engine.simulate.kernels.test_convolution import OP, STAGE, noise
+from tests.engine.simulate.kernels.test_convolution import OP, STAGE, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions
 
 WIDTHS = (1, 2, 3, 4)
@@ -38,7 +38,9 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
     w = rng.integers(-128, 128, (2, 3, columns, 4)).astype(np.int8)
     params = np.zeros((7, columns), np.int32)
     params[BIAS], params[RIGHT_SHIFT], params[SCALE] = np.arange(columns) * 50 - 900, 4, 16000
-    params[OUT_SHIFT], params[E_SCALE], params[E_RIGHT] = 16, 300, 1
+    params[OUT_SHIFT], params[E_SCALE], params[E_RIGHT] = 16 + np.arange(columns) % 3, 300, 1
+    params[SCALE, ::3] = -15000 & 0xFFFF
+    params = with_words(params)
     e, y = noise(rows, step + LANES), np.full((rows, step), 77, np.int8)
     stored = columns - 5
     compute_tile(
@@ -51,10 +53,18 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
     if added:
         given = e.ravel()[np.arange(rows)[:, np.newaxis] * step + np.arange(columns)]
         total += (given.astype(np.int64) * 300) >> 1
-    scaled = (np.clip(total >> 4, -32768, 32767) * 16000) >> 16
+    scale = np.where(np.arange(columns) % 3 == 0, -15000, 16000)
+    scaled = (np.clip(total >> 4, -32768, 32767) * scale) >> (16 + np.arange(columns) % 3)
     np.testing.assert_array_equal(y[:, :stored], np.clip(np.maximum(scaled, -100), -128, 127)[:, :stored])
     assert np.all(y[:, stored:] == 77)
     assert (scaled < -100).any()
+
+
+@pytest.mark.parametrize("shift", [15, 16, 31])
+def test_the_least_shift_of_upper_halves(shift: int) -> None:
+    constants = [noise(70, 1, 1, 8), np.arange(70, dtype=np.int32) * 900, np.zeros(70, np.int8)]
+    stage = {"right_shift": [0], "scale": [-32767], "out_shift": [shift] * 69 + [24]}
+    compute(lower_convolution, OP, [noise(1, 3, 20, 8), *constants], kernel_shape=[1, 1], **stage)
 
 
 @pytest.mark.parametrize("channels", [LANES - 3, 2 * LANES, 3 * LANES, 4 * LANES, 4 * LANES + 5, 9 * LANES])
@@ -72,8 +82,7 @@ def test_windows_in_place_at_the_ends_of_rows_and_tiles(
         "dilations": [2, 1],
         "pads": [1, 1, 2, 1],
         "activation": "relu" if inside == 8 else "none",
-        **STAGE,
-        "right_shift": [5],
+        **WORD_STAGE,
     }
     x = noise(1, 9, 41, inside)
     x[0, 3] = -128
@@ -96,14 +105,16 @@ def test_windows_in_place_at_the_ends_of_rows_and_tiles(
         ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "group": 2}, 0),
     ],
 )
+@pytest.mark.parametrize("stage", [STAGE, WORD_STAGE])
 def test_windows_are_read_in_place_where_that_takes_less_time(
-    shape: tuple[int, ...], channels: int, window: dict[str, Any], in_place: int
+    shape: tuple[int, ...], channels: int, window: dict[str, Any], in_place: int, stage: dict[str, Any]
 ) -> None:
+    """Results of small shifts do not fit the upper halves of products."""
     program, groups = Assembler(), window.get("group", 1)
     constants = [noise(channels, *window["kernel_shape"], shape[3] // groups), np.zeros(channels, np.int32)]
     x = program.input(shape, np.int8)
-    lower_convolution(call(OP, x, *constants, np.zeros(channels, np.int8), **window, **STAGE), program)
+    lower_convolution(call(OP, x, *constants, np.zeros(channels, np.int8), **window, **stage), program)
     step = instructions(program)[-1]
     assert step.fields["in_place"] == in_place
-    assert step.fields["finishes"] == 1
+    assert step.fields["finishes"] == int(stage is WORD_STAGE)
     assert (step.operands["x"].buffer is x.buffer) == (not in_place and "pads" not in window)
