@@ -11,7 +11,7 @@ order of operations brings to the original's bits. ONNX Runtime computes everyth
 * ``ReduceMean`` over one axis that is not the last: in fours.
 * ``Tanh``: ONNX Runtime's own, which passes 1 by up to 2e-7 from 7.9 on; 8 of 8 such thresholds are 1. On
   bernoulli2 a sum with 1 behind it is computed in float, where half of all values would be rounded otherwise.
-* ``Softmax``: ONNX Runtime's own in vectors of four, where it takes eight or sixteen on other processors.
+* ``Softmax``: as :mod:`engine.floats.softmax.definition` has it, with the bits of the original's own runtime.
 """
 
 from __future__ import annotations

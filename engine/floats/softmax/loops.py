@@ -1,14 +1,12 @@
 """Compiled Softmax of float32 rows: what calibration and the simulator's kernel share, and calibration's loop.
 
-Both take the same exponential and the same order of sums. They differ where a power is less than the normal numbers of
-float32 (differences of 87.7 and more): the simulator has 0 there (:mod:`engine.floats.softmax.definition`),
-calibration the number itself.
+Both compute what :mod:`engine.floats.softmax.definition` says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +14,14 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numpy.typing import NDArray
 
-from engine.floats.multiply_add import FUSES, multiply_add
 from engine.floats.softmax.exponential import (
+    HALF,
     LN2_HIGH,
     LN2_LOW,
     LOG2_E,
     LOWEST,
     MANTISSA_BITS,
+    ONE,
     ONE_BITS,
     POLYNOMIAL,
     ROUNDING,
@@ -34,72 +33,43 @@ Floats = NDArray[np.float32]
 Bits = NDArray[np.int32]
 
 I32, F32 = ir.IntType(32), ir.FloatType()
-C0, C1, C2, C3, C4, C5, C6 = POLYNOMIAL
-_LIFT, _BACK = 64 << MANTISSA_BITS, np.float32(2.0**-64)
-"""Powers of two are that many times larger at first (as bits of the exponent), so that they are normal numbers."""
+C0, C1, C2, C3, C4, C5 = POLYNOMIAL
 _MAGNITUDE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 
 
-def make_fused(native: bool) -> Callable[[Any, Any, Any], Any]:
-    """Intrinsic ``(a, b, c)``: ``a * b + c`` of float32, rounded once."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return multiply_add(builder, args, native)
-
-    @intrinsic
-    def fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
-        return types.float32(types.float32, types.float32, types.float32), codegen
-
-    return fused
-
-
-fused = make_fused(FUSES)
-
-
-def _make_power_of_two(bits: int) -> Callable[[Any], Any]:
-    """Intrinsic ``(shifted)``: 2^n as its bits plus ``bits``, where the low bits of float32 ``shifted`` are n.
+@intrinsic
+def power_of_two(typing_context: Any, shifted: Any) -> Any:
+    """2^n, where the low bits of float32 ``shifted`` are n; 0 for the smallest n.
 
     What the rounding constant leaves of its own in the lowest bits goes as these become the exponent.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         exponent = builder.shl(builder.bitcast(args[0], I32), ir.Constant(I32, MANTISSA_BITS))
-        return builder.bitcast(builder.add(exponent, ir.Constant(I32, bits)), F32)
+        return builder.bitcast(builder.add(exponent, ir.Constant(I32, ONE_BITS)), F32)
 
-    @intrinsic
-    def power_of_two(typing_context: Any, shifted: Any) -> Any:
-        return types.float32(types.float32), codegen
-
-    return power_of_two
-
-
-power_of_two = _make_power_of_two(ONE_BITS)
-"""0 for the smallest n."""
-_lifted_power_of_two = _make_power_of_two(ONE_BITS + _LIFT)
-
-
-@compiled
-def shifted_and_rest(x: Any) -> Any:
-    """Of e^x for x up to 0: the power of two as the low bits of a float32, and the factor that is left."""
-    x = LOWEST if x < LOWEST else x
-    shifted = fused(x, LOG2_E, ROUNDING)
-    power = shifted - ROUNDING
-    rest = fused(power, LN2_LOW, fused(power, LN2_HIGH, x))
-    high = fused(fused(fused(C0, rest, C1), rest, C2), rest, C3)
-    return shifted, fused(fused(fused(high, rest, C4), rest, C5), rest, C6)
+    return types.float32(types.float32), codegen
 
 
 @compiled
 def exponentials(x: Any, largest: Any, y: Any) -> None:
-    """``y = e^(x - largest)``; 0 where that is below the normal numbers."""
+    """``y = e^(x - largest)`` for numbers up to ``largest``; 0 where that is below about e^-87.7."""
     for k in range(len(y)):
-        shifted, value = shifted_and_rest(x[k] - largest)
-        y[k] = value * power_of_two(shifted)
+        z = x[k] - largest
+        z = LOWEST if z < LOWEST else z
+        scaled = z * LOG2_E + HALF
+        power = (scaled + ROUNDING) - ROUNDING
+        power = power - ONE if power > scaled else power
+        rest = z - power * LN2_HIGH
+        rest = rest - power * LN2_LOW
+        value = (((C0 * rest + C1) * rest + C2) * rest + C3) * rest + C4
+        value = (value * rest + C5) * (rest * rest) + rest
+        y[k] = (value + ONE) * power_of_two(power + ROUNDING)
 
 
 @compiled
 def sum_of(y: Any) -> Any:
-    """Four sums side by side, the first and third, the second and fourth added, then both, then the rest."""
+    """Four sums side by side, the first and third, the second and fourth added, then both, then that of the rest."""
     a = b = c = d = np.float32(0)
     for start in range(0, len(y) - len(y) % SUMS, SUMS):
         a += y[start]
@@ -111,10 +81,11 @@ def sum_of(y: Any) -> Any:
 
 @compiled
 def with_rest(total: Any, y: Any) -> Any:
-    """``total`` and what no four numbers are left of."""
+    """``total`` and the sum of what no four numbers are left of."""
+    left = np.float32(0)
     for k in range(len(y) - len(y) % SUMS, len(y)):
-        total += y[k]
-    return total
+        left += y[k]
+    return total + left
 
 
 @compiled
@@ -138,7 +109,7 @@ def _largest(bits: Bits) -> Any:
 
 @entry
 def softmax_rows(source: Floats, result: Floats) -> None:
-    """Softmax of every row, as ONNX Runtime computes it in vectors of four.
+    """Softmax of every row.
 
     The loops are such that the compiler makes vector instructions of them.
 
@@ -152,9 +123,7 @@ def softmax_rows(source: Floats, result: Floats) -> None:
         if not math.isfinite(largest):
             found[:] = np.float32(np.nan)
             continue
-        for index in range(len(found)):
-            shifted, value = shifted_and_rest(given[index] - largest)
-            found[index] = value * _lifted_power_of_two(shifted) * _BACK
+        exponentials(given, largest, found)
         scale = np.float32(1) / sum_of(found)
         for index in range(len(found)):
             found[index] *= scale

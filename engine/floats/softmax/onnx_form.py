@@ -31,19 +31,21 @@ def own_softmax(x: ir.Value, shape: Shape, axis: int, emit: Emitter) -> ir.Value
 
 
 def _sum(rows: ir.Value, shape: list[int], emit: Emitter) -> ir.Value:
-    """Sums along the last axis, which stays: four side by side, then what no four numbers are left of."""
+    """Sums along the last axis, which stays: four side by side, then that of what no four numbers are left of."""
     steps, left = divmod(shape[-1], SUMS)
-    total: ir.Value | np.float32 = np.float32(0)
+    total: ir.Value | None = None
+    for index in range(steps * SUMS, steps * SUMS + left):
+        part = _part(rows, index, index + 1, emit)
+        total = part if total is None else emit.op("Add", total, part)
     if steps:
         whole = _part(rows, 0, steps * SUMS, emit)
         fours = emit.reshape(whole, [*shape[:-1], steps, SUMS])
         # CumSum adds one after the other.
         sums = emit.op("Gather", emit.op("CumSum", fours, np.int64(-2)), np.int64(steps - 1), axis=-2)
         first, second, third, fourth = (_part(sums, k, k + 1, emit) for k in range(SUMS))
-        total = emit.op("Add", emit.op("Add", first, third), emit.op("Add", second, fourth))
-    for index in range(steps * SUMS, steps * SUMS + left):
-        total = emit.op("Add", total, _part(rows, index, index + 1, emit))
-    assert isinstance(total, ir.Value)
+        summed = emit.op("Add", emit.op("Add", first, third), emit.op("Add", second, fourth))
+        total = summed if total is None else emit.op("Add", summed, total)
+    assert total is not None
     return total
 
 

@@ -9,7 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
 from numba import types
 from numba.core import cgutils
 
-from engine.floats.multiply_add import multiply_add
+from engine.floats.multiply_add import fused, multiply_add
 from engine.floats.rational import (
     GRU_LIMIT,
     HALF,
@@ -22,7 +22,6 @@ from engine.floats.rational import (
     TANH_BELOW,
     ZERO,
 )
-from engine.floats.softmax.loops import fused
 from engine.jit import compiled, intrinsic
 from engine.native.registers import LANES
 from engine.simulate.kernels.memory import copy_bytes, float32_at

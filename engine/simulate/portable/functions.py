@@ -5,7 +5,7 @@ Multiplication by a power of two is exact there, so that ``Floor(v * 2**-s)`` is
 ``Floor(v * 2**-s + 0.5)`` is ``rnd(v, s)`` (reference/arithmetic.md 0). A shift thus is a *factor*; a
 multiplication before the shift is part of the same factor: ``scale * 2**-s`` needs only the bits of ``scale``.
 
-The exponential of a Softmax is that of :mod:`engine.floats.softmax.definition`, whose multiply-adds round once.
+The exponential of a Softmax is that of :mod:`engine.floats.softmax.definition`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import onnx.parser
 import onnx_ir as ir
 
-from engine.floats.softmax.exponential import LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POLYNOMIAL, ROUNDING
+from engine.floats.softmax.exponential import HALF, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, ONE, POLYNOMIAL
 from engine.ops.core.portable import FUNCTION_DOMAIN
 
 FUNCTION_VERSION = 1
@@ -29,10 +29,15 @@ def _text(value: np.floating[Any]) -> str:
 
 
 def _polynomial() -> str:
-    """Statements that give the polynomial of ``rest`` as ``sum_6``."""
-    constants = [f"factor_{k} = Constant <value = float {{{_text(c)}}}> ()" for k, c in enumerate(POLYNOMIAL)]
-    steps = [f"sum_{k} = ptqlab.MultiplyAdd (sum_{k - 1}, rest, factor_{k})" for k in range(1, len(POLYNOMIAL))]
-    return "\n".join([*constants, "sum_0 = Identity (factor_0)", *steps])
+    """Statements that give the polynomial of ``rest`` as ``sum_5``."""
+    statements = ["sum_0 = Constant <value = float {" + _text(POLYNOMIAL[0]) + "}> ()"]
+    for k, factor in enumerate(POLYNOMIAL[1:], 1):
+        statements += [
+            f"factor_{k} = Constant <value = float {{{_text(factor)}}}> ()",
+            f"product_{k} = Mul (sum_{k - 1}, rest)",
+            f"sum_{k} = Add (product_{k}, factor_{k})",
+        ]
+    return "\n".join(statements)
 
 
 def _powers_of_two() -> str:
@@ -98,49 +103,27 @@ _SOURCES = (
         integer = Where (fits, rounded, lowest)
         result = Clip (integer, low, high)
     }""",
-    # a * b + c in float32, rounded once: float64 holds the product exactly and says what the sum lost. A sum in the
-    # middle between two float32 goes to the one on the side of what it lost. Two casts that follow one another would
-    # be taken out by ONNX Runtime: a Neg is between them.
-    """MultiplyAdd (a, b, c) => (result) {
-        wide_a = Cast <to = 11> (a)
-        wide_b = Cast <to = 11> (b)
-        wide_c = Cast <to = 11> (c)
-        product = Mul (wide_a, wide_b)
-        total = Add (product, wide_c)
-        part = Sub (total, product)
-        other_part = Sub (total, part)
-        lost_product = Sub (product, other_part)
-        lost_c = Sub (wide_c, part)
-        lost = Add (lost_product, lost_c)
-        near = Cast <to = 1> (total)
-        minus_near = Neg (near)
-        wide_minus_near = Cast <to = 11> (minus_near)
-        rest = Add (total, wide_minus_near)
-        wide_far = Add (total, rest)
-        far = Cast <to = 1> (wide_far)
-        minus_far = Neg (far)
-        wide_minus_far = Cast <to = 11> (minus_far)
-        off = Add (wide_far, wide_minus_far)
-        zero = Constant <value = double {0.0}> ()
-        middle = Equal (off, zero)
-        side = Mul (lost, rest)
-        beyond = Greater (side, zero)
-        wrong = And (middle, beyond)
-        result = Where (wrong, far, near)
-    }""",
     # e**x for x up to 0
     f"""Exponential (x) => (result) {{
         lowest = Constant <value = float {{{_text(LOWEST)}}}> ()
         bounded = Max (x, lowest)
         log2_e = Constant <value = float {{{_text(LOG2_E)}}}> ()
-        rounding = Constant <value = float {{{_text(ROUNDING)}}}> ()
-        shifted = ptqlab.MultiplyAdd (bounded, log2_e, rounding)
-        power = Sub (shifted, rounding)
+        half = Constant <value = float {{{_text(HALF)}}}> ()
+        scaled = Mul (bounded, log2_e)
+        raised = Add (scaled, half)
+        power = Floor (raised)
         high = Constant <value = float {{{_text(LN2_HIGH)}}}> ()
         low = Constant <value = float {{{_text(LN2_LOW)}}}> ()
-        upper = ptqlab.MultiplyAdd (power, high, bounded)
-        rest = ptqlab.MultiplyAdd (power, low, upper)
+        high_part = Mul (power, high)
+        upper = Sub (bounded, high_part)
+        low_part = Mul (power, low)
+        rest = Sub (upper, low_part)
         {_polynomial()}
+        square = Mul (rest, rest)
+        squared = Mul (sum_{len(POLYNOMIAL) - 1}, square)
+        with_rest = Add (squared, rest)
+        one = Constant <value = float {{{_text(ONE)}}}> ()
+        value = Add (with_rest, one)
         powers_of_two = Constant <value = {_powers_of_two()}> ()
         whole = Cast <to = 7> (power)
         first = Constant <value = int64 {{{LOWEST_POWER}}}> ()
@@ -148,7 +131,7 @@ _SOURCES = (
         within = Clip (whole, first, last)
         place = Sub (within, first)
         scale = Gather (powers_of_two, place)
-        result = Mul (sum_{len(POLYNOMIAL) - 1}, scale)
+        result = Mul (value, scale)
     }}""",
 )
 

@@ -15,12 +15,10 @@ def test_rows_sum_to_one_and_agree_with_float64(length: int) -> None:
     np.testing.assert_allclose(softmax_rows(x), powers / powers.sum(axis=1, keepdims=True), rtol=4e-6, atol=1e-37)
 
 
-def test_sums_run_in_four_and_what_is_left_follows() -> None:
+def test_sums_run_in_four_and_that_of_what_is_left_follows() -> None:
     x = np.log(np.array([[1, 2**-24, 2**-24, 2**-24, 2**-24, 2**-24]], np.float32)).astype(np.float32)
     powers = exponential(x)[0]
-    total = np.float32(0)
-    for value in ((powers[0] + powers[2]) + (powers[1] + powers[3]), powers[4], powers[5]):
-        total += value
+    total = ((powers[0] + powers[2]) + (powers[1] + powers[3])) + (powers[4] + powers[5])
     np.testing.assert_array_equal(softmax_rows(x)[0], powers * (np.float32(1) / total))
 
 

@@ -9,7 +9,6 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from engine.floats.fused import fused
 from engine.floats.softmax.definition import exponential
 from engine.ir import to_bytes
 from engine.ops.core.portable import FUNCTION_DOMAIN
@@ -60,18 +59,6 @@ def test_floats_are_rounded_to_even_and_what_does_not_fit_is_the_least() -> None
 def test_functions_belong_to_the_operator_set_of_their_model() -> None:
     for opset in (18, 21):
         assert {function.opset_imports[""] for function in own_functions(opset)} == {opset}
-
-
-def test_a_multiply_add_rounds_once() -> None:
-    """Among them sums in the middle between two float32, and next to it, where rounding twice goes wrong."""
-    rng = np.random.default_rng(1)
-    b, c = np.float32(1 + 2.0**-12), np.float32(2.0**-60)
-    for signed in (c, -c, np.float32(0)):
-        values = np.concatenate([(1 + rng.integers(0, 2**12, 500) * 2.0**-12), rng.standard_normal(500)]).astype(
-            np.float32
-        )
-        expected = fused(values, b, signed).tolist()
-        assert called("MultiplyAdd", values.tolist(), float(b), float(signed), kind=np.float32) == expected
 
 
 def test_the_exponential_is_the_simulators() -> None:
