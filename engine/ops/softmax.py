@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.errors import UnsupportedError
 from engine.graph.scales import ScaleSource, set_scale_source
 from engine.ir import attribute, shape_of
-from engine.ops.core.base import MARK_QTYPE, FloatRule, Lowering
+from engine.ops.core.base import FloatRule, Lowering
 from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import Code, Reason, because
 
@@ -56,7 +56,7 @@ class SoftmaxRule(FloatRule):
         axis = softmax_axis(node)
         reduced = tuple(1 if index == axis else size for index, size in enumerate(shape))
         parts = _Parts(node, x, axis)
-        largest = parts.reduce("ReduceMax", "max", x, reduced, {MARK_QTYPE: "none"})
+        largest = parts.reduce("ReduceMax", "max", x, reduced)
         shifted = parts.add("Sub", "sub", [x, largest], shape)
         powers = parts.add("Exp", "exp", [shifted], shape, fixed=1.0)
         total = parts.reduce("ReduceSum", "reducesum", powers, reduced)
@@ -104,7 +104,6 @@ class _Parts:
         part: str,
         inputs: Sequence[ir.Value],
         shape: Sequence[int],
-        marks: dict[str, str] | None = None,
         output: str | None = None,
         attributes: dict[str, Sequence[int]] | None = None,
         fixed: float | None = None,
@@ -119,22 +118,19 @@ class _Parts:
             attributes or {},
             outputs=[value],
             name=f"{self._node.name}_{label}_FROM_QUANTIZED_SOFTMAX",
-            metadata_props=marks or {},
         )
         set_scale_source(node, ScaleSource(fixed=fixed))
         self.nodes.append(node)
         return value
 
-    def reduce(
-        self, op_type: str, part: str, x: ir.Value, shape: Sequence[int], marks: dict[str, str] | None = None
-    ) -> ir.Value:
+    def reduce(self, op_type: str, part: str, x: ir.Value, shape: Sequence[int]) -> ir.Value:
         """A reduction over the axis; newer operator sets take it as an input."""
         axis = self._axis
         if self._opset < AXES_AS_INPUT[op_type]:
-            return self.add(op_type, part, [x], shape, marks, attributes={"axes": [axis]})
+            return self.add(op_type, part, [x], shape, attributes={"axes": [axis]})
         tensor = ir.tensor([axis], dtype=ir.DataType.INT64)
         name = f"{self._node.name}_{part}_axes"
         axes = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([1]), const_value=tensor)
         constant = ir.node("Constant", [], {"value": tensor}, outputs=[axes], name=name)
         self.nodes.append(constant)
-        return self.add(op_type, part, [x, axes], shape, marks)
+        return self.add(op_type, part, [x, axes], shape)

@@ -162,7 +162,7 @@ def _calibrate_input(
             rules.left_out.setdefault(value, rule.id)
         return
     if value not in inserted:
-        attributes = _of_activation(site.decided or types.get(value, INT8))
+        attributes = _of_activation(types.get(value, INT8))
         inserted[value] = _insert(node, value, attributes, rules.names, rule.id)
         _fix_constant(value, inserted[value], rules)
     node.replace_input_with(index, inserted[value])

@@ -17,7 +17,6 @@ from engine.facts.moves import is_exact_sum, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import is_calibration
 from engine.ops.add import runs_as_convolution
-from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.registry import rule_for
@@ -48,12 +47,6 @@ class Input:
     reader: ir.Node
     types: Mapping[ir.Value, str] = field(default_factory=dict)
 
-    @property
-    def decided(self) -> str | None:
-        """Type that a decomposition gave to it."""
-        producer = self.value.producer()
-        return None if producer is None else producer.metadata_props.get(MARK_QTYPE)
-
 
 LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
 """Movements in front of which a calibration may be left out."""
@@ -61,10 +54,15 @@ TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
 """Functions that a table computes whose input and result have scales of their own."""
 
 
-def _is_table_of_moved(site: Input) -> bool:
-    """Whether an int8 table reads what an operator of the BPU moves, or chooses, at the scale of what that reads."""
+PRODUCTS = frozenset({"MatMul", "Mul", "Sub"})
+"""Arithmetic that takes its operands at any scales."""
+
+
+def _is_computed_of_moved(site: Input) -> bool:
+    """Whether an int8 table, or a product or difference, reads what an operator of the BPU moves, or chooses."""
     mover = site.value.producer()
-    if mover is None or site.reader.op_type not in TABLES or site.types.get(site.value, INT8) != INT8:
+    is_table = site.reader.op_type in TABLES and site.types.get(site.value, INT8) == INT8
+    if mover is None or not (is_table or site.reader.op_type in PRODUCTS):
         return False
     moves = on_bpu(mover) and keeps_scale(mover) and mover.op_type not in LEFT_OUT_BEFORE
     return moves and is_calibration(given(mover, 0).producer())
@@ -74,13 +72,6 @@ INPUTS: Table[Input, Calibrate] = Table(
     "calibrated",
     [
         Rule(
-            "calibrated.part",
-            "Between some parts of an operator that runs as several there is no calibration: the maximum of a Softmax.",
-            Pattern("is given by a part that is decided to have none", lambda site: site.decided == "none"),
-            Calibrate.NO,
-            over=("calibrated.exact-sum",),
-        ),
-        Rule(
             "calibrated.exact-sum",
             "An int32 sum of one scale that is only moved until it is float is not calibrated, unless a type is asked "
             "for it.",
@@ -89,15 +80,16 @@ INPUTS: Table[Input, Calibrate] = Table(
                 lambda site: site.value not in site.types and is_exact_sum(site.value),
             ),
             Calibrate.NO,
-            over=("calibrated.table-of-moved",),
+            over=("calibrated.computed-of-moved",),
         ),
         Rule(
-            "calibrated.table-of-moved",
-            "An int8 table reads what pooling, Split, DepthToSpace or maximum over an axis gives as it is: at "
-            "the scale of what these read.",
+            "calibrated.computed-of-moved",
+            "A product, a difference or an int8 table reads what pooling, Split, DepthToSpace or maximum over an axis "
+            "gives as it is: at the scale of what these read. Sums and convolutions do not.",
             Pattern(
-                "is given by an operator that keeps the scale, no movement, and read by an int8 table",
-                _is_table_of_moved,
+                "is given by an operator that keeps the scale, no movement, and read by a product, a difference or an "
+                "int8 table",
+                _is_computed_of_moved,
             ),
             Calibrate.NO,
             over=("calibrated.input",),
@@ -254,12 +246,14 @@ FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Gather"}
 """Operators in front of which floats of the CPU are not quantised."""
 
 
-def _is_beside_what_is_only_moved(site: Calibrated) -> bool:
-    split = site.producer
-    if split.op_type != "Split" or not is_calibration(given(split, 0).producer()):
-        return False
-    readers = [float_readers(value) for value in split.outputs]
-    return any(each and all(map(_moves_integers, each)) for each in readers)
+def _is_of_split(site: Calibrated) -> bool:
+    return site.producer.op_type == "Split" and is_calibration(given(site.producer, 0).producer())
+
+
+def _is_moved_beside_cpu(site: Calibrated) -> bool:
+    return any(map(_moves_integers, site.readers)) and all(
+        _moves_integers(reader) or not is_quantised(reader) for reader in site.readers
+    )
 
 
 def _moves_integers(node: ir.Node) -> bool:
@@ -285,10 +279,11 @@ def _quantised_behind(site: Calibrated) -> bool:
 ONLY_MOVED = Pattern[Calibrated](
     "is read by movements alone", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
 )
-BESIDE_MOVED: Rule[Calibrated, Calibrate] = Rule(
+SPLIT_TO_BE_MOVED: Rule[Calibrated, Calibrate] = Rule(
     "calibrated.split-to-be-moved",
-    "No result of a Split is calibrated where only movements on the BPU read one of them: queries, keys and values.",
-    Pattern("is given by a calibrated Split one result of which only movements read", _is_beside_what_is_only_moved),
+    "What a Split gives to movements is not calibrated, whether the CPU reads it too or not: queries, keys and values.",
+    Pattern[Calibrated]("is given by a calibrated Split", _is_of_split)
+    & Pattern("is read by movements, and besides by nothing that is quantised", _is_moved_beside_cpu),
     Calibrate.NO,
 )
 
@@ -310,9 +305,9 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
                 ),
             ),
             Calibrate.NO,
-            over=(BESIDE_MOVED.id,),
+            over=(SPLIT_TO_BE_MOVED.id,),
         ),
-        BESIDE_MOVED,
+        SPLIT_TO_BE_MOVED,
     ],
 )
 """Where a calibration is left out before scales are known."""
@@ -328,9 +323,9 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
             & Pattern("is moved already", lambda site: keeps_scale(site.producer))
             & Pattern("is read by what is quantised alone", lambda site: all(map(is_quantised, site.readers))),
             Calibrate.NO,
-            over=(BESIDE_MOVED.id,),
+            over=(SPLIT_TO_BE_MOVED.id,),
         ),
-        BESIDE_MOVED,
+        SPLIT_TO_BE_MOVED,
     ],
 )
 """Where it is left out once scales are known."""

@@ -58,9 +58,6 @@ class Attribute:
     doc: str = ""
 
 
-MARK_QTYPE = "hz.qtype"
-"""Mark on a node that :meth:`FloatRule.decompose` made: type of its output's calibration, ``none`` for none."""
-
 Attributes = Mapping[str, Any]
 """Attribute values of one node, the schema's defaults filled in; lists are int64 or float64 arrays, strings ``str``."""
 
@@ -324,8 +321,8 @@ class FloatRule(ABC):
         """Nodes to put in the place of ``node`` where it runs on the BPU; ``None`` where it stays.
 
         ``wide``: whether its input is asked for in int16.
-        The last one computes the outputs of ``node``. Marks ``hz.qtype`` and ``hz.scale`` on a new node give the type
-        and threshold of its output; a type of ``none`` leaves the output without a calibration of its own.
+        The last one computes the outputs of ``node``. A mark ``hz.scale`` on a new node gives the threshold of its
+        output.
         """
         return None
 

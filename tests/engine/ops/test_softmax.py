@@ -10,7 +10,6 @@ import pytest
 from engine.errors import UnsupportedError
 from engine.graph.scales import scale_source
 from engine.ir import constant_of
-from engine.ops.core.base import MARK_QTYPE
 from engine.ops.core.reasons import Code
 from engine.ops.softmax import SoftmaxRule, normalised_axes, softmax_axis
 from tests.engine.ops.operators import Recorder, float_node, refused, tensor
@@ -63,7 +62,6 @@ def test_the_six_nodes_their_names_and_marks() -> None:
     ]
     assert [tuple(node.outputs[0].shape or ()) for node in nodes][:2] == [(1, 4, 1), (1, 4, 8)]
     assert [scale_source(node).fixed for node in nodes] == [None, None, 1.0, None, 1.0, 1.0]
-    assert [node.metadata_props.get(MARK_QTYPE) for node in nodes] == ["none", None, None, None, None, None]
     wide = SoftmaxRule().decompose(softmax(11, axis=2), wide=True)
     assert [scale_source(node).fixed for node in wide] == [None, None, 1.0, None, 1.0, None]
 

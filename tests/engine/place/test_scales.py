@@ -239,7 +239,7 @@ def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -
 @pytest.mark.parametrize(
     ("moves", "moved"),
     [
-        ([node("Reshape", "a windows", "r")], "r"),  # products of swin
+        ([node("Reshape", "a windows", "r")], "r"),  # as of swin
         ([node("MaxPool", "a", "p", kernel_shape=[1, 1]), node("Transpose", "p", "r", perm=[2, 1, 0, 3])], "r"),
         ([node("MaxPool", "a", "r", kernel_shape=[1, 1])], None),
         ([node("Reshape", "a windows", "r"), node("Exp", "a", "e")], None),  # something else reads it too
@@ -253,7 +253,7 @@ def test_a_threshold_is_measured_on_what_is_first_wanted_behind_movements(
         node("Conv", "x w", "a0", kernel_shape=[1, 1]),
         node("Relu", "a0", "a"),
         *moves,
-        node("Mul", "r r", "y"),
+        node("Add", "r r", "y"),
     ]
     results = ["y", *(["e"] if any(item.op_type == "Exp" for item in moves) else [])]
     constants = {"w": np.ones((4, 4, 1, 1), np.float32), "windows": np.array([4, 1, 8, 8])}
