@@ -60,7 +60,8 @@ def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) ->
     Args:
         model: a serialised ONNX model.
         threads: CPU threads; None for all.
-        blocked_layouts: whether feature maps may be rearranged for speed, which changes the order of float sums.
+        blocked_layouts: whether feature maps may be rearranged for speed, which changes the order of float sums, and
+            factors may be taken into products of matrices, which changes their roundings.
 
     Raises:
         ModelError: the runtime does not take the model.
@@ -72,5 +73,6 @@ def open_session(model: bytes, *, threads: int | None, blocked_layouts: bool) ->
     # Models here are float models: pairs of QuantizeLinear and DequantizeLinear must not become integer kernels.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked_layouts else levels.ORT_ENABLE_EXTENDED
+    left_out = None if blocked_layouts else ["MatMulScaleFusion"]
     with _refusals():
-        return CheckedSession(model, options, providers=["CPUExecutionProvider"])
+        return CheckedSession(model, options, providers=["CPUExecutionProvider"], disabled_optimizers=left_out)

@@ -44,13 +44,12 @@ def test_sessions_are_opened_for_floats(
     monkeypatch: pytest.MonkeyPatch, threads: int | None, expected: int, blocked: bool
 ) -> None:
     opened = []
-    monkeypatch.setattr(
-        runtime, "CheckedSession", lambda model, options, providers: opened.append((options, providers))
-    )
+    monkeypatch.setattr(runtime, "CheckedSession", lambda model, options, **more: opened.append((options, more)))
     open_session(b"", threads=threads, blocked_layouts=blocked)
-    ((options, providers),) = opened
+    ((options, more),) = opened
     levels = onnxruntime.GraphOptimizationLevel
-    assert providers == ["CPUExecutionProvider"]
+    assert more["providers"] == ["CPUExecutionProvider"]
+    assert more["disabled_optimizers"] == (None if blocked else ["MatMulScaleFusion"])
     assert options.intra_op_num_threads == expected
     assert options.graph_optimization_level == (levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED)
     assert options.get_session_config_entry("session.disable_quant_qdq") == "1"
@@ -65,3 +64,19 @@ def test_inputs_of_another_shape_are_a_model_error() -> None:
     session = open_session(to_bytes(residual()), threads=1, blocked_layouts=False)
     with pytest.raises(ModelError, match="ONNX Runtime cannot run the model"):
         session.run(None, {"x": np.zeros((1, 3, 6, 6), np.float32)})
+
+
+def test_a_factor_in_front_of_a_product_of_matrices_is_multiplied_first() -> None:
+    """As the original's runtime does; ONNX Runtime would multiply the sums."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4, 32), np.float32)
+    weights = rng.standard_normal((32, 8), np.float32)
+    factor = np.float32(0.3)
+    nodes = [helper.make_node("Mul", ["x", "f"], ["s"]), helper.make_node("MatMul", ["s", "w"], ["y"])]
+    whole = graph(nodes, {"x": (4, 32)}, ["y"], {"f": np.asarray(factor), "w": weights})
+    alone = graph(nodes[1:], {"s": (4, 32)}, ["y"], {"w": weights})
+    found, expected = (
+        open_session(to_bytes(model), threads=1, blocked_layouts=False).run(None, feed)[0]
+        for model, feed in ((whole, {"x": x}), (alone, {"s": x * factor}))
+    )
+    np.testing.assert_array_equal(found, expected)
