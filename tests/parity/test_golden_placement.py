@@ -19,18 +19,12 @@ pytestmark = pytest.mark.reference
 FIXED_TOLERANCE = 1e-6
 """Fixed thresholds are quoted with six digits (reference/arithmetic.md 2.1)."""
 
-KNOWN: Mapping[str, str] = {
-    "bpu_softmax3": "the original's calibrated model is decomposed already, so its Softmax cannot be asked for again",
-}
-"""Conversions whose thresholds stand elsewhere, and why."""
-
 
 def test_thresholds_stand_where_the_original_put_them(reference_dir: Path) -> None:
     cases = conversions(reference_dir)
     assert len(cases) > 100
     problems = {name: text for name, case in cases.items() if (text := differences(case))}
-    assert {name: text for name, text in problems.items() if name not in KNOWN} == {}
-    assert set(KNOWN) == set(problems), "a known difference is gone: take it off the list"
+    assert problems == {}
 
 
 def differences(case: Conversion) -> list[str]:
