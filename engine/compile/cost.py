@@ -15,6 +15,7 @@ from itertools import compress
 
 from engine.chips.latency import Alignment, Fitted, Latency
 from engine.compile.layers import Layer, Overlap
+from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import Schedule
@@ -72,12 +73,19 @@ def layer_costs(
             drain_us(layer, latency) / schedule.cores,
             arranging * by_load / 1000 / schedule.cores,
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
-            + overhead_us(layer, schedule.overlap, latency) / schedule.cores,
+            + overhead_us(layer, schedule.overlap, latency) / schedule.cores
+            + _loaded_again_us(layer, schedule, latency.fitted),
         )
         for layer, arranging, (straight, detour) in zip(
             schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
         )
     )
+
+
+def _loaded_again_us(layer: Layer, schedule: Schedule, fitted: Fitted) -> float:
+    """Time to load blocks of pixels that pass through DDR: it begins when all of them are stored."""
+    passes = layer.motion is Motion.BLOCKS and schedule.overlap is Overlap.GROUPS
+    return load_us(Traffic(loaded=schedule.relaid.get(layer.output, 0)), fitted) if passes else 0.0
 
 
 def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic]) -> Iterator[Cost]:

@@ -133,7 +133,10 @@ def _converted(node: ir.Node, inside: Collection[ir.Node]) -> tuple[int, ...]:
 
 def _motion_of(node: ir.Node) -> Motion:
     """What a layer that is neither Reshape nor Transpose does to the order of memory."""
-    return Motion.PLANES if node.op_type == "HzChannelShuffle" else Motion.ROWS
+    return _MOTIONS.get(node.op_type, Motion.ROWS)
+
+
+_MOTIONS = {"HzChannelShuffle": Motion.PLANES, "HzDepthToSpace": Motion.BLOCKS}
 
 
 def through_layout(value: ir.Value) -> ir.Value:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from engine.chips.latency import SmallTables, Strips
 from engine.compile.layers import Layer, Overlap
-from engine.compile.overheads import small_table_elements, vector_traffic
+from engine.compile.overheads import block_traffic, small_table_elements, vector_traffic
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
 from engine.ops.core.costs import MOVEMENTS, CostKind
 
@@ -47,6 +47,7 @@ class Memory:
         vector_bytes: of the vector that each element takes where elements are moved one at a time; 0: it counts for
             nothing.
         vectors_above: bytes of such vectors that fit on the chip; more pass through DDR.
+        blocks_through_ddr: whether blocks of pixels that are made of channels pass through DDR.
         weights_on_chip: whether weights take of ``group_bytes`` while a group runs and of ``map_bytes`` while a layer
             does.
     """
@@ -68,6 +69,7 @@ class Memory:
     vector_bytes: int = 0
     vectors_above: float = 0
     weights_on_chip: bool = False
+    blocks_through_ddr: bool = False
 
 
 def planned(
@@ -360,6 +362,7 @@ def relaid_bytes(
             if passes:
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
         vectors = vector_traffic(layer, memory.vector_bytes, memory.vectors_above) if memory.vector_bytes else 0
+        vectors += block_traffic(layer) if memory.blocks_through_ddr else 0
         if vectors:
             relaid[layer.output] = relaid.get(layer.output, 0) + vectors
     return relaid

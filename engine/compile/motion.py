@@ -35,6 +35,8 @@ class Motion(StrEnum):
     """Rows of the last dimension are moved, or the last two dimensions change places."""
     PLANES = "planes"
     """Rows of each channel of a map are moved (channels are shuffled)."""
+    BLOCKS = "blocks"
+    """The channels of a pixel become a block of pixels (DepthToSpace)."""
     PIXELS = "pixels"
     """Whole rows of the last dimension change places in more than four dimensions (windows)."""
     HEADS = "heads"

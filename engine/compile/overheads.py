@@ -104,6 +104,9 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             yield Overhead.HEADS, _kilobytes(layer)
         case Motion.PIXELS:
             yield Overhead.SWAPPED, _kilobytes(layer)
+        case Motion.BLOCKS:
+            *pixels, channels = layer.output_shape
+            yield Overhead.BLOCKS, math.prod(pixels) * round_up(channels, _BLOCK_CHANNELS) / 1e3
         case Motion.PLANES:
             yield Overhead.SHUFFLED, _channel_rows(layer.output_shape)
         case Motion.ELEMENTS:
@@ -147,6 +150,32 @@ def single_bytes(layer: Layer, block: int) -> int:
         return 0
     shapes = (layer.input_shapes[0], layer.output_shape)
     return max(_with_rows(shape, block) for shape in shapes) * layer.output_bits // 8
+
+
+def block_traffic(layer: Layer) -> int:
+    """Bytes that a layer stores, and loads again, which makes blocks of pixels of channels; 0 where it does not.
+
+    Blocks of two pixels go through DDR as they are; larger ones in a vector per pixel, once more for every four
+    rows of what they are made of, eight times at most.
+    """
+    if layer.motion is not Motion.BLOCKS:
+        return 0
+    _, height, width, channels = layer.output_shape
+    depth = round_up(channels, _EVEN)
+    rows = layer.input_shapes[0][1]
+    block = height // rows
+    if block <= _SMALL_BLOCK:
+        passes = _SMALL_PASSES if channels > _EVEN // 2 else 1
+        return height * width * depth * passes
+    tiles = min(rows // _TILE_ROWS + 1, _MOST_TILES)
+    return height * width * depth // _EVEN * _VECTOR * tiles * (block - _SMALL_BLOCK)
+
+
+_EVEN = 8
+"""Channels of a block of a map in DDR."""
+_SMALL_BLOCK, _SMALL_PASSES = 2, 3
+_VECTOR, _TILE_ROWS, _MOST_TILES = 128, 4, 8
+"""Bytes of a vector, rows of a tile, and tiles of a map."""
 
 
 def _with_rows(shape: Sequence[int], block: int) -> int:

@@ -251,6 +251,8 @@ class Overhead(StrEnum):
     """Rows (of the last dimension; twice as many of int16) that are joined, or cut and stay where they are."""
     MOVED = "moved"
     """Rows that are moved, but for ``SINGLE``."""
+    BLOCKS = "blocks"
+    """Elements, pixels of 16 channels at least, of maps whose pixels were channels (DepthToSpace)."""
     SHUFFLED = "shuffled"
     """Rows of each channel of maps whose channels are shuffled."""
     ARRANGED = "arranged"

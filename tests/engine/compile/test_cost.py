@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chips.latency import Alignment, load_latency
+from engine.chips.latency import Alignment, Overhead, load_latency
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.layers import Overlap
 from engine.compile.motion import Motion
@@ -125,6 +125,19 @@ def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others(
     borders = schedule.model_copy(update={"overlap": Overlap.BORDERS})
     assert subgraph_us(borders, [detour], fitted) == pytest.approx(fixed + 10 + transfer)
     assert transfer_us(traffic, fitted) == transfer
+
+
+def test_blocks_of_pixels_are_loaded_when_all_are_stored() -> None:
+    """24 x 24 pixels into blocks of three (bayes-e, asked): 4,644,864 bytes are stored, then loaded."""
+    latency = load_latency("bayes-e")
+    schedule = alone(CostKind.TRANSPOSE, (1, 72, 72, 8), (1, 24, 24, 72), motion=Motion.BLOCKS)
+    moved = {"y": 4_644_864}
+    groups = schedule.model_copy(update={"overlap": Overlap.GROUPS, "relaid": moved, "outputs": ()})
+    (cost,) = layer_costs(groups, latency)
+    assert cost.traffic.stored == moved["y"]
+    loaded = load_us(Traffic(loaded=moved["y"]), latency.fitted)
+    assert cost.overhead_us == pytest.approx(loaded + 72 * 72 * 16 / 1e3 * latency.overheads[Overhead.BLOCKS].us)
+    assert subgraph_us(groups, [cost], latency.fitted) == pytest.approx(1270, rel=0.1)
 
 
 def test_groups_that_share_a_memory_follow_one_another() -> None:
