@@ -90,6 +90,8 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
     whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
     common = dict(limits)
     is_wordwise = REGISTERS.quads and bool(np.all(params[tiles.OUT_SHIFT, :channels] >= tiles.WORD))
+    # Packed rows are those of whole vectors, which the channels of each group must begin with.
+    is_wordwise &= bool(depthwise or attributes["group"] == 1 or channels // attributes["group"] % LANES == 0)
     blocks = _blocks(x, y, e, attributes) if depthwise and is_wordwise else 0
     params = _of_blocks(params, weights, blocks) if blocks else params
     emit, kernel = (

@@ -60,6 +60,22 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
     assert (scaled < -100).any()
 
 
+@pytest.mark.parametrize("inside", [1, 2, LANES - 1, LANES, 2 * LANES, 3 * LANES + 1])
+@pytest.mark.parametrize("groups", [2, 3])
+@pytest.mark.parametrize("size", [1, 3])
+def test_groups_begin_with_any_channel(inside: int, groups: int, size: int) -> None:
+    """Each channel has a scale and shifts of its own."""
+    channels = groups * inside
+    constants = [noise(channels, size, size, 4), np.arange(channels, dtype=np.int32) * 300, np.zeros(channels, np.int8)]
+    stage = {
+        "right_shift": [k % 3 for k in range(channels)],
+        "scale": [16384 + 97 * k for k in range(channels)],
+        "out_shift": [20 + k % 4 for k in range(channels)],
+    }
+    x = noise(1, 5, 30, 4 * groups)
+    compute(lower_convolution, OP, [x, *constants], kernel_shape=[size, size], group=groups, **stage)
+
+
 @pytest.mark.parametrize("shift", [15, 16, 31])
 def test_the_least_shift_of_upper_halves(shift: int) -> None:
     constants = [noise(70, 1, 1, 8), np.arange(70, dtype=np.int32) * 900, np.zeros(70, np.int8)]
