@@ -204,160 +204,35 @@ def finished_tile(
     a: int,
     pitch: int,
     weights: int,
-    following: int,
-    next_step: int,
+    after: int,
+    by: int,
     params: int,
     e: int,
     y: int,
     mask: int,
 ) -> None:
-    """One tile of requantised results, the residual ``e`` added where there is one."""
-    pieces, between, steps, low, step = f.pieces, f.piece_pitch, f.steps, f.low, f.out_c
+    """One tile of requantised results, the residual ``e`` added where there is one.
+
+    Weights that come next lie at ``after``, of which each step fetches ``by`` bytes.
+    """
+    pieces, between, steps, row, low, step = f.pieces, f.piece_pitch, f.steps, f.params_pitch, f.low, f.out_c
     if f.e_bytes:
         if vectors == 1:
-            sum_tile_1(
-                a,
-                pitch,
-                pieces,
-                between,
-                weights,
-                steps,
-                following,
-                next_step,
-                params,
-                f.params_pitch,
-                low,
-                e,
-                y,
-                step,
-                mask,
-            )
+            sum_tile_1(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
         elif vectors == 2:
-            sum_tile_2(
-                a,
-                pitch,
-                pieces,
-                between,
-                weights,
-                steps,
-                following,
-                next_step,
-                params,
-                f.params_pitch,
-                low,
-                e,
-                y,
-                step,
-                mask,
-            )
+            sum_tile_2(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
         elif vectors == 3:
-            sum_tile_3(
-                a,
-                pitch,
-                pieces,
-                between,
-                weights,
-                steps,
-                following,
-                next_step,
-                params,
-                f.params_pitch,
-                low,
-                e,
-                y,
-                step,
-                mask,
-            )
+            sum_tile_3(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
         else:
-            sum_tile_4(
-                a,
-                pitch,
-                pieces,
-                between,
-                weights,
-                steps,
-                following,
-                next_step,
-                params,
-                f.params_pitch,
-                low,
-                e,
-                y,
-                step,
-                mask,
-            )
+            sum_tile_4(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
     elif vectors == 1:
-        finished_tile_1(
-            a,
-            pitch,
-            pieces,
-            between,
-            weights,
-            steps,
-            following,
-            next_step,
-            params,
-            f.params_pitch,
-            low,
-            e,
-            y,
-            step,
-            mask,
-        )
+        finished_tile_1(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
     elif vectors == 2:
-        finished_tile_2(
-            a,
-            pitch,
-            pieces,
-            between,
-            weights,
-            steps,
-            following,
-            next_step,
-            params,
-            f.params_pitch,
-            low,
-            e,
-            y,
-            step,
-            mask,
-        )
+        finished_tile_2(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
     elif vectors == 3:
-        finished_tile_3(
-            a,
-            pitch,
-            pieces,
-            between,
-            weights,
-            steps,
-            following,
-            next_step,
-            params,
-            f.params_pitch,
-            low,
-            e,
-            y,
-            step,
-            mask,
-        )
+        finished_tile_3(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
     else:
-        finished_tile_4(
-            a,
-            pitch,
-            pieces,
-            between,
-            weights,
-            steps,
-            following,
-            next_step,
-            params,
-            f.params_pitch,
-            low,
-            e,
-            y,
-            step,
-            mask,
-        )
+        finished_tile_4(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
 
 
 @compiled
