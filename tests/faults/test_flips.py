@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.execution.coordinator import Plan, run_sweep, serial
-from harness.files.cache import Cache, Codec
+from harness.files.cache import Cache
 from harness.gates.nights import Night, write_nights
 from harness.gates.verdicts import Verdict
 from harness.trials.origins import Environment, keep_environment
@@ -23,8 +23,7 @@ def keep_all(folder: Path) -> None:
     """A file or two of most kinds that are kept."""
     work = folder / "work"
     run_sweep([fakes.spec()], Plan(Bench(work), executor=serial, stages="tests.harness.fakes"))
-    codec = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
-    Cache(work / "cache").get("score", "key", codec, lambda: "0.875")
+    Cache(work / "cache").get("score", "key", fakes.TEXT, lambda: "0.875")
     night = Night(sweep="s", started_at="2026-01-02T03:04:05+00:00", version=1, verdict=Verdict.PASS, engine="0")
     write_nights([night, night.model_copy(update={"sweep": "t"})], work / "sweeps" / "faults")
     keep_environment(Environment(version="0"), "engine", work)

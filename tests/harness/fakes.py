@@ -16,8 +16,10 @@ import numpy as np
 
 from engine.chips import DEFAULT_MARCH, March
 from engine.errors import MissingError, UnsupportedError
+from engine.ir import write_atomically
 from engine.terms import CalibrationType
 from harness.execution.coordinator import AtWork
+from harness.files.cache import Codec
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, Preparation, Prepared
 from harness.trials.trial import (
@@ -35,6 +37,9 @@ from harness.trials.trial import (
 KL = Settings(calibration_type=CalibrationType.KL)
 INT16 = Settings(int16=Int16Policy(kind=Int16Kind.ALL))
 SAMPLES = 40
+
+TEXT = Codec(".txt", lambda text, path: write_atomically(path, text.encode()), lambda path: path.read_text())
+"""A result that is text, written as :class:`Codec` asks: whoever looks without the lock must never see half of it."""
 
 
 def spec(

@@ -15,8 +15,6 @@ from harness.files.cache import Cache, Codec, content_key, load_arrays, load_jso
 from harness.files.exchange import Exchange
 from tests.harness import fakes
 
-TEXT = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
-
 
 def test_keys_depend_on_content_only() -> None:
     assert content_key("a", {"x": 1, "y": 2}) == content_key("a", {"y": 2, "x": 1})
@@ -40,7 +38,9 @@ def test_a_result_is_computed_once_even_by_many_at_a_time(tmp_path: Path) -> Non
         return "result"
 
     cache, found = Cache(tmp_path), []
-    threads = [threading.Thread(target=lambda: found.append(cache.get("kind", "key", TEXT, compute))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(cache.get("kind", "key", fakes.TEXT, compute))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -53,8 +53,8 @@ def test_a_result_is_computed_once_even_by_many_at_a_time(tmp_path: Path) -> Non
 def test_a_computation_that_fails_leaves_nothing(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     with pytest.raises(ZeroDivisionError):
-        cache.get("kind", "key", TEXT, lambda: str(1 / 0))
-    assert cache.get("kind", "key", TEXT, lambda: "second") == "second"
+        cache.get("kind", "key", fakes.TEXT, lambda: str(1 / 0))
+    assert cache.get("kind", "key", fakes.TEXT, lambda: "second") == "second"
 
 
 def test_arrays_survive(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_objects_are_never_pickled(tmp_path: Path) -> None:
 def test_what_another_machine_computed_is_fetched(tmp_path: Path) -> None:
     exchange = Exchange((tmp_path / "shared").as_uri())
     caches = [Cache(tmp_path / name / "cache", exchange) for name in ("first", "second")]
-    assert caches[0].get("kind", "key", TEXT, lambda: "result") == "result"
-    assert caches[1].get("kind", "key", TEXT, lambda: str(1 / 0)) == "result"
+    assert caches[0].get("kind", "key", fakes.TEXT, lambda: "result") == "result"
+    assert caches[1].get("kind", "key", fakes.TEXT, lambda: str(1 / 0)) == "result"
     path = caches[1].path("kind", "other", ".txt")
     assert not caches[1].has(path)
     path.write_text("other")
@@ -115,9 +115,9 @@ def test_one_flipped_bit_anywhere_is_found_reported_and_computed_anew(
 
 def test_a_result_without_a_digest_is_taken(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    assert cache.get("kind", "key", TEXT, lambda: "first") == "first"
+    assert cache.get("kind", "key", fakes.TEXT, lambda: "first") == "first"
     cache.path("kind", "key", ".txt.sha256").unlink()
-    assert cache.get("kind", "key", TEXT, lambda: "second") == "first"
+    assert cache.get("kind", "key", fakes.TEXT, lambda: "second") == "first"
 
 
 def test_a_file_system_without_locks_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,11 +144,10 @@ def test_json_that_has_changed_is_refused_and_reported(tmp_path: Path, caplog: p
 
 
 def test_a_result_whose_digest_nobody_kept_gets_one(tmp_path: Path) -> None:
-    codec = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
     cache = Cache(tmp_path)
-    cache.get("kind", "key", codec, lambda: "text")
+    cache.get("kind", "key", fakes.TEXT, lambda: "text")
     digest = tmp_path / "kind" / "key.txt.sha256"
     kept = digest.read_bytes()
     digest.unlink()  # as a kill leaves it
-    assert cache.get("kind", "key", codec, lambda: "other") == "text"
+    assert cache.get("kind", "key", fakes.TEXT, lambda: "other") == "text"
     assert digest.read_bytes() == kept

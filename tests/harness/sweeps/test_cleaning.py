@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import OutputError
-from harness.files.cache import Cache, Codec
+from harness.files.cache import Cache
 from harness.sweeps.cleaning import removable, remove
+from tests.harness import fakes
 
 DAY = 86_400.0
 
@@ -72,9 +73,8 @@ def test_trials_that_no_sweep_refers_to_go_where_that_is_asked(tmp_path: Path) -
 
 
 def test_what_was_used_lately_stays(tmp_path: Path) -> None:
-    codec = Codec(".txt", lambda text, path: path.write_text(text), lambda path: path.read_text())
     path = old(tmp_path / "cache/score/a.txt", 40)
-    assert Cache(tmp_path / "cache").get("score", "a", codec, lambda: "new") == "x" * 10
+    assert Cache(tmp_path / "cache").get("score", "a", fakes.TEXT, lambda: "new") == "x" * 10
     assert removable(tmp_path, 30) == []
     assert path.exists()
 
