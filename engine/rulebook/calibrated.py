@@ -50,6 +50,8 @@ class Input:
 
 LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
 """Movements in front of which a calibration may be left out."""
+LATE_MOVEMENTS = frozenset({"Concat", "Reshape", "Slice"})
+"""Movements of bernoulli2 between which no calibration stays once they have left the BPU late."""
 TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
 """Functions that a table computes whose input and result have scales of their own."""
 
@@ -276,6 +278,10 @@ def _quantised_behind(site: Calibrated) -> bool:
     )
 
 
+def _is_late_movement(node: ir.Node) -> bool:
+    return node.op_type in LATE_MOVEMENTS and refused_late(node)
+
+
 ONLY_MOVED = Pattern[Calibrated](
     "is read by movements alone", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
 )
@@ -324,6 +330,18 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
             & Pattern("is read by what is quantised alone", lambda site: all(map(is_quantised, site.readers))),
             Calibrate.NO,
             over=(SPLIT_TO_BE_MOVED.id,),
+        ),
+        Rule(
+            "calibrated.between-late-movements",
+            "No tensor between a Concat, Reshape or Slice that left the BPU late and others that did is calibrated: "
+            "what a Concat joins and gives has the scale of what is moved.",
+            Pattern(
+                "is given by a late movement and read by late movements alone",
+                lambda site: _is_late_movement(site.producer) and all(map(_is_late_movement, site.readers)),
+            ),
+            Calibrate.NO,
+            BERNOULLI,
+            over=(SPLIT_TO_BE_MOVED.id, "calibrated.between-movements"),
         ),
         SPLIT_TO_BE_MOVED,
     ],

@@ -129,7 +129,7 @@ LACKING = (
 """Operators that bernoulli2 does not have and the others do."""
 LATE = ("Gather", "Max", "Reshape")
 """Operators that bernoulli2 does not have and whose inputs it quantises all the same."""
-ARITHMETIC_OF_RANK_3 = ("Add", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", "Reshape", "Sub")
+QUANTISED_OF_RANK_3 = ("Add", "Concat", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", "Reshape", "Slice", "Sub")
 """Operators whose inputs bernoulli2 quantises where they give tensors of rank 3."""
 
 
@@ -184,7 +184,7 @@ PIXELS_IN_ORDER = of_node("gives the pixels of an NHWC image the order NCHW", _o
 MEAN_OF_NORMALISATION = op("ReduceMean") & read_by("Sub", "HzRsqrt")
 DIFFERENCE_FROM_MEAN = op("Sub") & of_node("reads a mean over axes second", subtracts_mean)
 OTHER_DIFFERENCE = op("Sub") & gives_rank(4) & ~DIFFERENCE_FROM_MEAN
-OF_RANK_3 = op(*ARITHMETIC_OF_RANK_3) & gives_rank(3)
+OF_RANK_3 = op(*QUANTISED_OF_RANK_3) & gives_rank(3)
 ON_REQUEST = _site(
     "has an operator that must be asked for and is not",
     lambda site: site.operator is not None and site.operator.on_request and not site.asked,
@@ -285,7 +285,8 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.of-rank-3",
-            "Arithmetic of tensors of rank 3 is quantised, then computed on the CPU.",
+            "What arithmetic, Concat, Slice, Reshape and Gather of tensors of rank 3 read is quantised, then they are "
+            "computed on the CPU.",
             OF_RANK_3,
             _late(Code.RANK_4_ONLY),
             BERNOULLI,

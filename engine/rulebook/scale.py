@@ -38,7 +38,7 @@ from engine.ops.registry import rule_for
 from engine.rulebook.rule import Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, How, LargestOf, ScaleOf
 
-TIED_ON_CPU = ("Gather", "Pad", "Reshape", "Resize")
+TIED_ON_CPU = ("Concat", "Gather", "Pad", "Reshape", "Resize", "Slice")
 """What has the scale of what it moves although it goes to the CPU late."""
 
 

@@ -13,7 +13,7 @@ from engine.conformance.rule_evidence import subject_of
 from engine.rulebook.name import NAMES, Naming
 
 RECORDED = Path(__file__).parent / "recorded"
-AS_WITHOUT = {"name.computes", "name.integers-ahead", "name.float", "name.dequantized"}
+AS_WITHOUT = {"name.computes", "name.float", "name.dequantized"}
 """Rules by which something is called as it is without any."""
 IN_LARGER_NETWORKS = {
     "name.further-calibration",
