@@ -1,18 +1,25 @@
-"""Softmax on the BPU: a chain of operators, on request only."""
+"""Softmax on the BPU: a chain of operators, on request only; one operator in files of the original for bernoulli2."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.errors import UnsupportedError
 from engine.graph.scales import ScaleSource, set_scale_source
 from engine.ir import attribute, shape_of
-from engine.ops.core.base import FloatRule, Lowering
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ops.core.bounds import NO_FLOAT_NODE, Bound, Case
+from engine.ops.core.costs import CostKind
 from engine.ops.core.float_nodes import given
+from engine.ops.core.instructions import Instructions
+from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
+from engine.ops.core.rows import WHOLE_MAP
+from engine.ops.core.schema import DATA_FORMAT, Schema
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -24,6 +31,47 @@ SINGLE_AXIS = 13
 """First opset in which a ``Softmax`` is over its axis alone; before, over all from there on."""
 AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 """First opset whose reduction takes its axes as an input."""
+
+
+FURTHEST_BELOW = 255
+"""How far an int8 number can lie below another, the first entry of ``table_params``."""
+
+
+class QuantizedSoftmax(QuantizedOperator):
+    """``t / sum(t)`` along an axis, ``t = table_params[x - max(x) + 255]``: the BPU of bernoulli2 gives float32.
+
+    The original makes it of a Softmax over the channels of a map that is int8 all the same, because another operator of
+    the BPU reads it or gives it as a table does. ptqlab computes such a Softmax on the CPU, as all others there.
+    Source: reference/arithmetic.md, additional operators.
+    """
+
+    op_type = "HzQuantizedSoftmax"
+    float_types: ClassVar[tuple[str, ...]] = ()
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
+    instructions = Instructions.NONE
+    attributes: ClassVar[Schema] = {
+        "axis": Attribute("int", 3, "axis along which the results sum to 1"),
+        "table_params": Attribute("ints", doc="round(127 exp(k scale)) for k from -255 to 0; the first is 0"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8. Outputs: float32, of the shape of x."""
+        x, axis = np.asarray(inputs[0], np.int64), attributes["axis"]
+        below = x - x.max(axis=axis, keepdims=True) + FURTHEST_BELOW
+        powers = np.asarray(attributes["table_params"])[below]
+        return (powers.astype(np.float32) / powers.sum(axis=axis, keepdims=True).astype(np.float32),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return NO_FLOAT_NODE
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        x, axis = emit.cast(call.input(0).value, np.float32), int(call.attributes["axis"])
+        largest = emit.op("ReduceMax", x, np.array([axis], np.int64), keepdims=1)
+        below = emit.op("Add", emit.op("Sub", x, largest), np.float32(FURTHEST_BELOW))
+        powers = emit.op("Gather", np.asarray(call.attributes["table_params"], np.float32), emit.cast(below, np.int64))
+        return (emit.op("Div", powers, emit.op("ReduceSum", powers, np.array([axis], np.int64), keepdims=1)),)
 
 
 class SoftmaxRule(FloatRule):

@@ -16,6 +16,7 @@ INSERTED = {
     "HzQuantize": "float tensor that a BPU node reads",
     "HzDequantize": "integer tensor that a CPU node or an output reads",
     "HzRequantize": "tensor that is read in another scale or width",
+    "HzQuantizedSoftmax": "in files of the original alone",
 }
 """Operators that no float operator becomes."""
 

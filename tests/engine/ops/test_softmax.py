@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -12,7 +13,7 @@ from engine.graph.scales import scale_source
 from engine.ir import constant_of
 from engine.ops.core.reasons import Code
 from engine.ops.softmax import SoftmaxRule, normalised_axes, softmax_axis
-from tests.engine.ops.operators import Recorder, float_node, refused, tensor
+from tests.engine.ops.operators import Recorder, float_node, int8, refused, results, tensor
 
 
 def softmax(opset: int = 11, shape: tuple[int, ...] = (1, 4, 8), **attributes: Any) -> ir.Node:
@@ -91,3 +92,13 @@ def test_axes_before_and_since_opset_13() -> None:
     plain, second = ir.node("Softmax", [], {}, name="n"), ir.node("Softmax", [], {"axis": -2}, name="n")
     assert (normalised_axes(plain, 3, 13), normalised_axes(plain, 3, 11)) == ((2,), (1, 2))
     assert (normalised_axes(second, 4, 13), normalised_axes(second, 4, 11)) == ((2,), (2, 3))
+
+
+def test_bernoulli2_gives_floats_along_the_channels() -> None:
+    """A pixel of a file of the original, whose result is the original's: a Sigmoid's map, of threshold 1.195111."""
+    table = np.rint(127 * np.exp(np.arange(-255, 1) * 1.19511079788208 / 127)).astype(int).tolist()
+    x = int8(92, 80, 53, 53, 74, 53, 86, 58, shape=(1, 1, 1, 8))
+    (y,) = results("HzQuantizedSoftmax", [x], axis=3, table_params=[0, *table[1:]])
+    answer = [0.15431349, 0.13730255, 0.10692588, 0.10692588, 0.13001215, 0.10692588, 0.14580803, 0.11178615]
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y.ravel(), np.array(answer, np.float32))

@@ -344,6 +344,16 @@ def selections(draw: Draw) -> NodeCase:
 
 
 @st.composite
+def table_softmaxes(draw: Draw) -> NodeCase:
+    """Softmaxes with tables of any scale."""
+    rank = draw(st.integers(2, 4))
+    shape = (draw(st.integers(1, 3)), 1, *(draw(st.integers(1, 9)) for _ in range(rank - 1)))
+    table = np.rint(127 * np.exp(np.arange(-255, 1) * draw(st.floats(0.001, 2.0)))).astype(int).tolist()
+    attributes = {"axis": draw(st.integers(-rank + 1, rank - 1).filter(bool)), "table_params": table}
+    return NodeCase("HzQuantizedSoftmax", {0: integers_of(draw, shape, np.int8)}, attributes)
+
+
+@st.composite
 def border_pads(draw: Draw) -> NodeCase:
     rank = draw(st.integers(2, 4))
     dtype = draw(st.sampled_from([np.int8, np.int16]))
@@ -635,5 +645,6 @@ def quantised_operators() -> dict[str, st.SearchStrategy[NodeCase]]:
         "HzPad": border_pads(),
         "HzQuantizedComparison": comparisons(),
         "HzQuantizedTopK": selections(),
+        "HzQuantizedSoftmax": table_softmaxes(),
         **{op_type: strategy(op_type) for strategy, kinds in grouped.items() for op_type in kinds},
     }

@@ -27,6 +27,7 @@ WITHOUT = {
     "HzQuantizedComparison",
     "HzQuantizedTopK",
     "HzQuantizedRoiResize",
+    "HzQuantizedSoftmax",
 }
 """Operators that have no bound."""
 
