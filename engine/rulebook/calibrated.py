@@ -333,11 +333,14 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
         ),
         Rule(
             "calibrated.between-late-movements",
-            "No tensor between a Concat, Reshape or Slice that left the BPU late and others that did is calibrated: "
-            "what a Concat joins and gives has the scale of what is moved.",
+            "What a Concat, Reshape or Slice that left the BPU late gives to others that did, or to movements on "
+            "either device alone, is not calibrated: it has the scale of what is moved, and the CPU reads floats.",
             Pattern(
-                "is given by a late movement and read by late movements alone",
-                lambda site: _is_late_movement(site.producer) and all(map(_is_late_movement, site.readers)),
+                "is given by a late movement and read by late or other movements alone",
+                lambda site: (
+                    _is_late_movement(site.producer)
+                    and all(_is_late_movement(node) or node.op_type in LEFT_OUT_BEFORE for node in site.readers)
+                ),
             ),
             Calibrate.NO,
             BERNOULLI,

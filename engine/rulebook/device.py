@@ -446,12 +446,13 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
         value = node.inputs[index]
         head = None if value is None else site.heads.get(before_calibration(value))
         source = None if head is None else rule_for(head)
-        if value is not None and source is not None and is_computed_with(value, _stays, is_passive):
+        is_late = head is not None and MARK_LATE in head.metadata_props
+        if value is not None and source is not None and not is_late and is_computed_with(value, _stays, is_passive):
             continue
         if (
             head is None
             or source is None
-            or MARK_LATE in head.metadata_props
+            or is_late
             or source.stays_int32(head)
             or (head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI)
             or head.op_type == "Pow"
