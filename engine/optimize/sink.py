@@ -77,8 +77,13 @@ class _Sink(GraphPass):
         return self.sink(node, found)
 
     def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        """Whether ``movements`` pass ``node``, which will be a depthwise convolution."""
-        return False
+        """One number: before it is a convolution, so not where a ``MatMul`` of rows makes the movement only later.
+
+        Asked with a Gelu by Tanh of a map with channels last; the queries of torchvision's ``VisionTransformer``,
+        behind two Reshapes and a Transpose; not the scores of ``detr``.
+        """
+        arrays = [array for array in map(initializer_of, node.inputs) if array is not None]
+        return all(array.size == 1 for array in arrays) and not any(_is_of_rows(each) for each in movements)
 
     @abstractmethod
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
@@ -97,14 +102,6 @@ class SinkTranspose(_Sink):
     def passes(self, node: ir.Node) -> bool:
         """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice)."""
         return super().passes(node) and node.op_type != "ReduceMax"
-
-    def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        """One number: before it is a convolution, so not where a ``MatMul`` of rows makes the movement only later.
-
-        Asked with a Gelu by Tanh of a map with channels last; not the scores of ``detr``.
-        """
-        arrays = [array for array in map(initializer_of, node.inputs) if array is not None]
-        return all(array.size == 1 for array in arrays) and not any(_is_of_rows(each) for each in movements)
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
@@ -158,6 +155,12 @@ class SinkReshape(_Sink):
     """
 
     moves = "Reshape"
+
+    def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        """Of what the convolution can read: not of five dimensions (``swin``)."""
+        shapes = [static_shape(movement.inputs[0]) for movement in movements]
+        fits = all(shape is not None and len(shape) <= _MAP_RANK for shape in shapes)
+        return fits and super().passes_factor(node, movements)
 
     def passes(self, node: ir.Node) -> bool:
         """Also a ``Slice`` where only axes of length 1 are dropped; products with a matrix if batch and channels stay.
