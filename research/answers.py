@@ -25,13 +25,13 @@ from research.ranking import ordering_text
 
 FOLDER = Path(__file__).parent / "data"
 """Answers by march."""
-APART_FILES = tuple(FOLDER / f"apart{suffix}.jsonl" for suffix in ("", "_4130", "_4131"))
+APART_FILES = tuple(FOLDER / f"apart{suffix}.jsonl" for suffix in ("", "_4130", "_4131", "_4132"))
 """Answers on whole networks of other seeds, which take part in no fit."""
 LEAST = 5
 """Answers of a march from which on they take part in its fit: a few layers move constants at random."""
 _WEIGHT = 0.03
 """Of a layer or block against a deployed network: there are many of them, and most show what few networks have."""
-_NETWORK_WEIGHT = float(__import__("os").environ.get("NW", "0.4"))
+_NETWORK_WEIGHT = 0.4
 """Of a network of the hunt's grammar, which is small."""
 _WORST = 10
 _FUSED = (OptimizeLevel.O2, OptimizeLevel.O3)
