@@ -11,7 +11,7 @@ network's error, and what none shows is not free.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -125,14 +125,24 @@ def fit_overheads(marches: Sequence[Shown]) -> list[Latency]:
     return [_with_constants(march, dict(constants)) for march, constants in zip(marches, found, strict=True)]
 
 
+def _timed(latency: Latency) -> dict[Overhead, Measured]:
+    """The overheads that computing times of layers tell: they are not fitted."""
+    return {overhead: value for overhead, value in latency.overheads.items() if value.timed}
+
+
+def _parts_of(parts: Iterable[MeasuredPart], latency: Latency) -> Counter[str]:
+    """How many rows and draws show each overhead."""
+    return Counter(name for part in parts for name in _amounts_of(part.schedules, latency))
+
+
 def _with_constants(march: Shown, constants: dict[str, float]) -> Latency:
     fixed = {name: constants.pop(name, 0.0) for name in _FREE}
-    shown = _networks_of(march.fused, march.latency)
+    shown, drawn = _networks_of(march.fused, march.latency), _parts_of(march.rows, march.latency)
     overheads = {
-        Overhead(name): Measured(us=float(f"{us:.3g}"), networks=shown.get(Overhead(name), 0))
+        Overhead(name): Measured(us=float(f"{us:.3g}"), networks=shown.get(Overhead(name), 0), draws=drawn[name])
         for name, us in constants.items()
         if us >= _NOTHING_US
-    }
+    } | _timed(march.latency)
     fitted = march.latency.fitted.model_copy(update=fixed)
     return march.latency.model_copy(update={"fitted": fitted, "overheads": dict(sorted(overheads.items()))})
 
@@ -196,7 +206,8 @@ def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[S
         [_amounts_of(part.schedules, march.latency) for part in of_march]
         for of_march, march in zip(parts, marches, strict=True)
     ]
-    names = sorted({name for of_march in found for entry in of_march for name in entry})
+    told = {overhead.value for march in marches for overhead in _timed(march.latency)}
+    names = sorted({name for of_march in found for entry in of_march for name in entry} - told)
     matrix = block_diag(*([[entry.get(name, 0.0) for name in names] for entry in of_march] for of_march in found))
     wanted = np.asarray([us for each in zip(parts, marches, strict=True) for us in _unexplained_us(*each)])
     flat = [part for of_march in parts for part in of_march]
@@ -218,7 +229,7 @@ def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[S
 def _unexplained_us(parts: Sequence[MeasuredPart], march: Shown) -> Iterator[float]:
     """What of the latency of each part computing and traffic do not explain."""
     fitted = march.latency.fitted.model_copy(update=dict.fromkeys(_FREE, 0.0))
-    bare = march.latency.model_copy(update={"fitted": fitted, "overheads": {}})
+    bare = march.latency.model_copy(update={"fitted": fitted, "overheads": _timed(march.latency)})
     return (part.measured_us - latency_us(part.schedules, bare) for part in parts)
 
 

@@ -60,7 +60,8 @@ def fit(generation: Sequence[Evidence], latencies: Sequence[Latency]) -> list[La
     """
     sized, cases = [], []
     for evidence, latency in zip(generation, latencies, strict=True):
-        plain = latency.model_copy(update={"overheads": {}})
+        told = {overhead: value for overhead, value in latency.overheads.items() if value.timed}
+        plain = latency.model_copy(update={"overheads": told})
         memory = fit_memory(evidence.networks, plain)
         found = cases_of(evidence.networks, memory)
         sized.append(fit_constants(where(found, optimize_level="O2"), memory))

@@ -202,6 +202,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 joins_apart=latency.joins_apart and not thrifty,
                 weights_on_chip=(latency.weights_on_chip and not thrifty) or shared,
                 blocks_through_ddr=latency.weights_on_chip,
+                folding=latency.folding,
             )
 
 

@@ -122,7 +122,21 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
         case Overlap.GROUPS:
             return fixed + sum(_pipelined_us(schedule, costs, group, fitted) for group in schedule.groups)
         case Overlap.ALL:
-            return fixed + _pipelined_us(schedule, costs, range(len(costs)), fitted)
+            return fixed + sum(_pipelined_us(schedule, costs, phase, fitted) for phase in _phases_of(schedule))
+
+
+def _phases_of(schedule: Schedule) -> Iterator[tuple[int, ...]]:
+    """Positions of layers among which loads, work and stores overlap: what is loaded again must be stored before."""
+    spilled = set(schedule.spilled)
+    phase: list[int] = []
+    left: set[str] = set()
+    for position, layer in enumerate(schedule.layers):
+        if layer.kind is CostKind.LUT and left.intersection(layer.inputs):
+            yield tuple(phase)
+            phase, left = [], set()
+        phase.append(position)
+        left |= {layer.output} & spilled
+    yield tuple(phase)
 
 
 def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:

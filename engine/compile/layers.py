@@ -132,11 +132,18 @@ def _converted(node: ir.Node, inside: Collection[ir.Node]) -> tuple[int, ...]:
 
 
 def _motion_of(node: ir.Node) -> Motion:
-    """What a layer that is neither Reshape nor Transpose does to the order of memory."""
+    """What a layer that is neither Reshape nor Transpose does to the order of memory; slices of a slice are one."""
+    readers = [usage.node.op_type for usage in node.outputs[0].uses()]
+    if node.op_type == "Slice" and readers and set(readers) == {"Slice"}:
+        return Motion.NONE
     return _MOTIONS.get(node.op_type, Motion.ROWS)
 
 
-_MOTIONS = {"HzChannelShuffle": Motion.PLANES, "HzDepthToSpace": Motion.BLOCKS}
+_MOTIONS = {
+    "HzChannelShuffle": Motion.PLANES,
+    "HzDepthToSpace": Motion.BLOCKS,
+    "HzSpaceToDepth": Motion.FOLDED,
+}
 
 
 def through_layout(value: ir.Value) -> ir.Value:

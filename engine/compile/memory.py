@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from engine.chips.latency import SmallTables, Strips
+from engine.chips.latency import Folding, SmallTables, Strips
+from engine.compile.folding import folded_bytes
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import block_traffic, small_table_elements, vector_traffic
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
@@ -48,6 +49,7 @@ class Memory:
             nothing.
         vectors_above: bytes of such vectors that fit on the chip; more pass through DDR.
         blocks_through_ddr: whether blocks of pixels that are made of channels pass through DDR.
+        folding: what passes through DDR where pixels become channels; none: nothing.
         weights_on_chip: whether weights take of ``group_bytes`` while a group runs and of ``map_bytes`` while a layer
             does.
     """
@@ -70,6 +72,7 @@ class Memory:
     vectors_above: float = 0
     weights_on_chip: bool = False
     blocks_through_ddr: bool = False
+    folding: Folding | None = None
 
 
 def planned(
@@ -365,6 +368,8 @@ def relaid_bytes(
         vectors += block_traffic(layer) if memory.blocks_through_ddr else 0
         if vectors:
             relaid[layer.output] = relaid.get(layer.output, 0) + vectors
+    for name, moved in (folded_bytes(layers, memory.folding) if memory.folding else {}).items():
+        relaid[name] = relaid.get(name, 0) + moved
     return relaid
 
 

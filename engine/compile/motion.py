@@ -37,6 +37,8 @@ class Motion(StrEnum):
     """Rows of each channel of a map are moved (channels are shuffled)."""
     BLOCKS = "blocks"
     """The channels of a pixel become a block of pixels (DepthToSpace)."""
+    FOLDED = "folded"
+    """Blocks of pixels become channels (SpaceToDepth)."""
     PIXELS = "pixels"
     """Whole rows of the last dimension change places in more than four dimensions (windows)."""
     HEADS = "heads"

@@ -66,8 +66,8 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         case CostKind.SLOPE:
             yield Overhead.SUM, 1
             yield Overhead.SLOPE, elements
-        case CostKind.LUT if small_table_elements(layer, latency.small_tables):
-            yield Overhead.SMALL_TABLE, small_table_elements(layer, latency.small_tables) / 1e3
+        case CostKind.LUT if latency.small_tables and small_table_elements(layer, latency.small_tables):
+            yield Overhead.SMALL_TABLE, _table_amount(layer.output_shape, latency.small_tables) / 1e3
         case CostKind.LUT:
             yield Overhead.WIDE_TABLE if wide else Overhead.TABLE, 1
         case CostKind.REDUCE if rank > _MAP_RANK:
@@ -84,7 +84,7 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
-        case CostKind.MOVE:
+        case CostKind.MOVE if layer.motion is not Motion.NONE:
             yield Overhead.MOVE, 1
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
             yield from _moves(layer, overlap, latency)
@@ -98,7 +98,9 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
     match layer.motion:
         case Motion.VIEW if shapes[0][-1] != shapes[1][-1]:
             yield Overhead.VIEW, max(map(_rows, map(without_ones, shapes))) * layer.output_bits / 8
-        case Motion.ROWS:
+        case Motion.FOLDED if latency.weights_on_chip and overlap is Overlap.GROUPS:
+            pass  # it takes its traffic
+        case Motion.ROWS | Motion.FOLDED:
             yield Overhead.MOVED, _rows(layer.output_shape)
         case Motion.HEADS:
             yield Overhead.HEADS, _kilobytes(layer)
@@ -207,16 +209,26 @@ def small_table_elements(layer: Layer, small: SmallTables | None) -> int:
     """Padded elements of a table that is looked up element by element; 0: it is not."""
     if small is None or layer.kind is not CostKind.LUT or len(layer.output_shape) != _MAP_RANK:
         return 0
-    batch, height, width, channels = layer.output_shape
-    padded = batch * height * _table_row(height, width, round_up(channels, small.channels), small)
+    padded = min(_by_rows(layer.output_shape, small), _by_pixels(layer.output_shape, small))
     return padded if padded <= small.elements else 0
 
 
-def _table_row(height: int, width: int, depth: int, small: SmallTables) -> int:
-    """Elements of a row with their padding: narrow rows are padded to a power of two, and to what one channel takes."""
-    if width > small.width or height == width == 1:
-        return round_up(width, small.width) * depth
-    return round_up((1 << (width - 1).bit_length()) * depth, small.width * small.channels)
+def _table_amount(shape: Sequence[int], small: SmallTables) -> int:
+    """Elements that such a table takes the time of: pixel by pixel each block of channels begins anew."""
+    rows, pixels = _by_rows(shape, small), _by_pixels(shape, small)
+    return min(rows, pixels) + small.begin_elements * (pixels < rows) * -(-shape[-1] // small.pixel_channels)
+
+
+def _by_rows(shape: Sequence[int], small: SmallTables) -> int:
+    """Elements of a map in rows of whole blocks of pixels."""
+    batch, height, width, channels = shape
+    return batch * height * round_up(width, small.width) * round_up(channels, small.channels)
+
+
+def _by_pixels(shape: Sequence[int], small: SmallTables) -> int:
+    """Elements of a map whose pixels are padded in their channels alone."""
+    *pixels, channels = shape
+    return math.prod(pixels) * round_up(channels, small.pixel_channels)
 
 
 def _kilobytes(layer: Layer) -> float:

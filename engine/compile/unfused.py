@@ -133,7 +133,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
             return ""
     elif layer.motion is Motion.VIEW:
         return ""
-    if layer.motion in {Motion.ROWS, Motion.BLOCKS}:
+    if layer.motion in {Motion.ROWS, Motion.BLOCKS, Motion.FOLDED}:
         return "rows_moved" if same_rows else "rows_turned"
     if _cuts_deep(layer):
         return "elements_deep"

@@ -120,3 +120,14 @@ def test_equal_conversions_count_once_and_unequal_partitions_as_a_whole() -> Non
     parts = parts_of([one, two, split])
     assert [part.net for part in parts] == ["a", "b"]
     assert parts[1].measured_us == pytest.approx(2 * one.latency_us)
+
+
+def test_what_computing_times_told_is_not_fitted_and_all_else_says_what_shows_it() -> None:
+    told = Measured(us=7.0, networks=0, timed=9)
+    latency = TRUTH.model_copy(update={"overheads": {**TRUTH.overheads, Overhead.BLOCKS: told}})
+    planned = [schedule(layers) for layers in (TABLES, JOINS, [CONV] * 3)]
+    rows = [MeasuredPart.of_row(latency_us([one], TRUTH), one) for one in planned]
+    (found,) = fit_overheads([Shown(rows, [], latency)])
+    assert found.overheads[Overhead.BLOCKS] == told
+    assert found.overheads[Overhead.TABLE].draws == found.overheads[Overhead.JOIN].draws == 1
+    assert found.overheads[Overhead.TABLE].timed == 0

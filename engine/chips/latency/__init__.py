@@ -288,13 +288,21 @@ class Overhead(StrEnum):
 
 
 class Measured(Data):
-    """A fitted overhead: microseconds per layer or per thousand elements or rows, and how many networks show it.
+    """A fitted overhead: microseconds per layer or per thousand elements or rows, and what shows it.
 
-    What fewer than two networks show is provisional.
+    What fewer than two networks and draws show is provisional.
+
+    Attributes:
+        us: the constant.
+        networks: in deployed forms that show it.
+        draws: rows of single layers, blocks and small networks that the original was asked about and that show it.
+        timed: layers whose computing times it was taken from; 0: it is fitted to latencies.
     """
 
     us: float
     networks: int
+    draws: int = 0
+    timed: int = 0
 
 
 class UnfusedLayer(Data):
@@ -318,17 +326,51 @@ class UnfusedLayer(Data):
 class SmallTables(Data):
     """Tables that are looked up element by element, for want of a unit on the chip and for the map is small.
 
+    A map is padded in one of two ways, whichever makes it smaller: whole rows, or the channels of every pixel.
+
     Attributes:
         elements: of the largest map, with its padding.
-        width: multiple that rows of more pixels, and single pixels, are padded to.
-        channels: multiple that channels are padded to.
+        width: multiple that the pixels of a row are padded to, ...
+        channels: ... with this multiple of channels.
+        pixel_channels: multiple that the channels of a pixel are padded to where its row is not.
+        begin_elements: elements whose time each block of ``pixel_channels`` takes besides.
         loaded_bytes: what such a layer loads besides.
     """
 
     elements: int
     width: int
     channels: int
+    pixel_channels: int
+    begin_elements: int
     loaded_bytes: int
+
+
+class FoldedMap(Data):
+    """What is stored, and loaded again, where the pixels of a map become channels.
+
+    Attributes:
+        passes: of a map of more channels than an image has, in maps.
+        pixel_bytes: of each pixel of other maps, whatever their channels, ...
+        part_bytes: ... and of each of its rows and channels besides, ...
+        part_pixels: ... once for so many pixels.
+    """
+
+    passes: float
+    pixel_bytes: int
+    part_bytes: int
+    part_pixels: int
+
+
+class Folding(Data):
+    """What passes through DDR where pixels become channels.
+
+    Attributes:
+        depth: for SpaceToDepth; the mean of what it stores and loads.
+        slices: for slices of every second row and column that are joined.
+    """
+
+    depth: FoldedMap
+    slices: FoldedMap
 
 
 class ModelAccuracy(Data):
@@ -358,6 +400,7 @@ class Latency(Data):
         weight_load: what of weights and parameters is loaded otherwise than packed.
         tables_through_ddr: whether a table is looked up on the way through DDR, for want of a unit on the chip.
         small_tables: those that are not.
+        folding: what passes through DDR where pixels become channels; none: nothing.
         plain_channels: multiple that channels of int32 results are padded to that leave the chip pixel by pixel
             (NHWC) and drain at a rate of their own; 0: they leave as all others do.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
@@ -386,6 +429,7 @@ class Latency(Data):
     weight_load: WeightLoad = WeightLoad()
     tables_through_ddr: bool = False
     small_tables: SmallTables | None = None
+    folding: Folding | None = None
     plain_channels: int = 0
     pools_through_ddr: bool = False
     skips_whole: bool = False

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chips.latency import Alignment, Overhead, load_latency
+from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.layers import Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
+from engine.compile.schedule import InputTensor, schedule_layers
 from engine.compile.traffic import Traffic
 from engine.ops.core.costs import CostKind
-from tests.engine.compile.layers import alone
+from tests.engine.compile.layers import alone, convolution, layer
 
 MAP = (1, 28, 28, 64)
 CONV = CostKind.CONV
@@ -150,6 +152,30 @@ def test_groups_that_share_a_memory_follow_one_another() -> None:
     alone_us, together = (subgraph_us(schedule, [cost] * n, fitted) for schedule, n in ((one, 1), (three, 3)))
     assert subgraph_us(apart, [cost] * 3, fitted) == pytest.approx(3 * alone_us - 2 * fitted.fixed_us)
     assert together < subgraph_us(apart, [cost] * 3, fitted)
+
+
+def test_what_a_table_reads_from_ddr_is_stored_before() -> None:
+    """bernoulli2: the layers up to such a table and those from it on overlap among themselves alone."""
+    latency = load_latency("bernoulli2")
+    memory = memory_of(latency, CompileOptions())
+    before, behind = convolution("a", ("x",), size=40), convolution("b", ("t",), size=40)
+    table = layer(CostKind.LUT, (1, 40, 40, 16), (1, 40, 40, 16)).model_copy(update={"inputs": ("a",), "output": "t"})
+    image = (InputTensor(name="x", dtype="int8", shape=(1, 40, 40, 16), inner=True),)
+    schedule = schedule_layers("s", image, ("b",), (before, table, behind), memory)
+    assert schedule.spilled == ("a",)
+    apart = [Cost(10.0, Traffic(40_000, 30_000))] * 3
+    whole, parts = (
+        subgraph_us(each, apart, latency.fitted) - latency.fitted.fixed_us
+        for each in (schedule.model_copy(update={"spilled": ()}), schedule)
+    )
+    first = alone(CONV, MAP, MAP).model_copy(update={"overlap": Overlap.ALL})
+    two = first.model_copy(update={"layers": first.layers * 2, "groups": ((0, 1),)})
+    one_us, two_us = (
+        subgraph_us(each, apart[:count], latency.fitted) - latency.fitted.fixed_us
+        for count, each in enumerate((first, two), 1)
+    )
+    assert parts == pytest.approx(one_us + two_us)
+    assert whole < parts
 
 
 def test_pools_compute_beside_the_array_where_groups_follow_one_another() -> None:
