@@ -11,6 +11,9 @@ import numba.extending
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_INSIDE = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def entry(function: Function) -> Function:
     """Compile on first call, without the GIL; the machine code is kept on disk where a folder for it can be written.
 
@@ -27,8 +30,12 @@ def fusing_entry(function: Function) -> Function:
 
 def compiled(function: Function) -> Function:
     """Compile as part of the :func:`entry` that calls it; Python cannot call it."""
-    options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(Function, numba.njit(**options)(function))
+    return cast(Function, numba.njit(**_INSIDE)(function))
+
+
+def inlined(function: Function) -> Function:
+    """As :func:`compiled`, and into each function that calls it: worth it for what takes no longer than a call."""
+    return cast(Function, numba.njit(**_INSIDE, forceinline=True)(function))
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import STANDARD_OPERATORS, has_bpu_operator, operator, read_attributes
+from engine.simulate.destinations import store_where_read
 from engine.simulate.lowering import (
     FLOAT_LOWERINGS,
     LOWERINGS,
@@ -98,6 +99,7 @@ def assemble(model: ir.Model) -> AssembledGraph:
         elif result is not None:
             constants[name_of(value)] = result
     _report(interpreted)
+    store_where_read(program)
     return AssembledGraph(program.finish(), inputs, outputs, constants, tuple(interpreted))
 
 

@@ -81,6 +81,10 @@ Operand = Tensor | Array | None
 """Input of a node: an activation, a constant, or None where it is omitted."""
 
 
+RESULTS = ("y", "z")
+"""Operands of an instruction that it writes."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One instruction of the machine, its operands still symbolic."""
@@ -94,6 +98,16 @@ class Instruction:
     def bytes(self) -> int:
         """Size of its operands and results."""
         return sum(tensor.size * tensor.dtype.itemsize for tensor in self.operands.values())
+
+    @property
+    def read(self) -> list[Tensor]:
+        """Its operands."""
+        return [tensor for name, tensor in self.operands.items() if name not in RESULTS]
+
+    @property
+    def written(self) -> list[Tensor]:
+        """Its results."""
+        return [tensor for name, tensor in self.operands.items() if name in RESULTS]
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,16 @@ class PythonStep:
         """Size of its operands and results."""
         tensors = [x for x in (*self.inputs, *self.outputs) if isinstance(x, Tensor)]
         return sum(tensor.size * tensor.dtype.itemsize for tensor in tensors)
+
+    @property
+    def read(self) -> list[Tensor]:
+        """Its inputs but for constants."""
+        return [x for x in self.inputs if isinstance(x, Tensor)]
+
+    @property
+    def written(self) -> list[Tensor]:
+        """Its outputs."""
+        return list(self.outputs)
 
     def bind(self, arena: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node on an arena."""
@@ -212,6 +236,33 @@ class Assembler:
     def keep(self, tensor: Tensor) -> None:
         """Leave ``tensor`` in the arena until the program ends."""
         tensor.buffer.last = _FOREVER
+
+    def is_kept(self, tensor: Tensor) -> bool:
+        """Whether ``tensor`` must be there when the program ends."""
+        return tensor.buffer.last == _FOREVER
+
+    @property
+    def steps(self) -> Sequence[Instruction | PythonStep]:
+        """The steps until now."""
+        return self._steps
+
+    def replace_steps(self, steps: Sequence[Instruction | PythonStep]) -> None:
+        """Take ``steps`` instead of those until now; buffers that none of them uses are given up."""
+        first: dict[Buffer, int] = {}
+        last: dict[Buffer, int] = {}
+        for index, step in enumerate(steps):
+            for tensor in (*step.read, *step.written):
+                first.setdefault(tensor.buffer, index)
+                last[tensor.buffer] = index
+        self._steps = list(steps)
+        self._buffers = [b for b in self._buffers if b in first or b.first < 0 or b.last == _FOREVER]
+        for buffer in self._buffers:
+            buffer.first = buffer.first if buffer.first < 0 else first.get(buffer, buffer.first)
+            buffer.last = buffer.last if buffer.last == _FOREVER else last.get(buffer, -1)
+
+    def constants(self) -> dict[int, Array]:
+        """The constant arrays until now, by :meth:`address`."""
+        return {int(array.ctypes.data): array for array in self._constants}
 
     def address(self, array: Array) -> int:
         """Address of a constant array, which the program keeps alive; the same for all that have the same bytes."""

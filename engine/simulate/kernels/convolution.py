@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.jit import compiled
+from engine.jit import compiled, inlined
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.depthwise_blocks import block_3_1, block_3_2, block_5_1, block_5_2, requantize_block
 from engine.simulate.kernels.finished_tiles import make_finished_tile
 from engine.simulate.kernels.memory import copy_bytes, int64_at
-from engine.simulate.kernels.movement import pad_row
+from engine.simulate.kernels.movement import FEW, flip_bytes, pad_row, transpose_plane
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
@@ -31,6 +31,7 @@ from engine.simulate.kernels.tiles import (
     STAGING_BYTES,
 )
 from engine.simulate.kernels.vector import (
+    F32,
     I8,
     I16,
     I32,
@@ -67,11 +68,16 @@ rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
 flip_short, flip_medium, flip_long = make_flip(SHORT), make_flip(MEDIUM), make_flip(LONG)
 requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
+requantize_float32 = make_requantize(F32)
 
 
 @compiled
 def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """Dense or grouped convolution of an already padded image: units are tiles of positions times parts of channels.
+
+    Results belong to ``y``, and some to ``z`` too, images of which a pixel and a line lie so many bytes from the next:
+    larger ones, it may be, of which they are a part. Of each position they are the channels of a block of
+    ``block_rows`` times ``block_columns`` pixels.
 
     Positions are those of windows, as far apart as their pitch. They are the results' pixels, but for windows that are
     read in place with steps of one: these go on from row to row of the image, and some at the end of each row belong
@@ -85,6 +91,8 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         line, width, run, pitch = f.in_w, f.out_w, (f.out_h - 1) * f.in_w + f.out_w, f.in_c
     elif f.in_place:
         line, width, run, pitch = f.out_w, f.out_w, f.out_w, f.stride_w * f.in_c
+    elif f.block_rows * f.y_line != f.out_w * f.block_columns * f.y_pitch or f.z_line != f.out_w * f.z_pitch:
+        line, width = f.out_w, f.out_w
     tiles_of_run = (run + f.tile_rows - 1) // f.tile_rows
     gathered = -1
     for unit in range(begin, end):
@@ -103,22 +111,21 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
-                channel, left = group * group_channels + column, group_channels - column
                 results_of_panel(
                     f,
                     arena,
                     scratch,
                     source,
                     pitch,
-                    part * f.out_w,
+                    part,
                     first,
                     rows,
                     line,
                     width,
                     vectors,
                     weights,
-                    channel,
-                    left,
+                    group * group_channels + column,
+                    group_channels - column,
                 )
 
 
@@ -129,7 +136,7 @@ def results_of_panel(
     scratch: int,
     source: int,
     pitch: int,
-    pixel: int,
+    part: int,
     first: int,
     rows: int,
     line: int,
@@ -141,25 +148,32 @@ def results_of_panel(
 ) -> None:
     """Results of a panel of channels, of which ``channels`` exist, for ``rows`` positions from ``first`` on.
 
-    Of each ``line`` of positions ``width`` are pixels, from ``pixel`` on. Whole tiles of int8 come straight from the
-    registers, others by way of accumulators in memory.
+    Of each ``line`` of positions, from line ``part`` on, ``width`` are pixels. Whole tiles of int8 come straight from
+    the registers, others by way of accumulators in memory.
     """
-    height, step, params = tile_rows_of(vectors), f.out_c, f.params + channel * 4
+    height, params = tile_rows_of(vectors), f.params + channel * 4
     most = height if f.finishes else FINISHED_ROWS
     stored = min(channels, vectors * LANES)
     mask = (1 << stored) - 1 if stored < BLOCK else -1
+    y_step, y_line = f.block_columns * f.y_pitch, f.block_rows * f.y_line
+    z_step, z_line = f.block_columns * f.z_pitch, f.block_rows * f.z_line
+    above, column = divided(first, line)
+    pixel = (part + above) * width + column
+    y = arena + f.y + within_block(f, channel, f.y_pitch, f.y_line) + (part + above) * y_line + column * y_step
+    z = 0
+    if f.z_bytes:
+        z = arena + f.z + within_block(f, channel, f.z_pitch, f.z_line) + (part + above) * z_line + column * z_step
     tile_weights = f.pieces * f.steps * vectors * LANES * 4
     next_step = vectors * LANES * 4 * height // max(rows, height)
-    above, column = divided(first, line)
-    done, tile = 0, 0
+    following, next_tile = weights + tile_weights, f.pieces * f.steps * next_step
+    done = 0
     while done < rows:
         count = min(most, rows - done)
         a = source + done * pitch
-        if f.finishes and count == height and column + count <= width:
-            at = (pixel + above * width + column) * step + channel
-            following = weights + tile_weights + tile * f.pieces * f.steps * next_step
+        if f.finishes and count == height and column < width and column + count <= line + width:
+            e = arena + f.e + pixel * f.out_c + channel
             finished_tile(
-                f, vectors, a, pitch, weights, following, next_step, params, arena + f.e + at, arena + f.y + at, mask
+                f, vectors, a, pitch, weights, following, next_step, params, mask, e, y, z, line, width, column, scratch
             )
         else:
             by_accumulators(
@@ -169,7 +183,6 @@ def results_of_panel(
                 a,
                 pitch,
                 pixel,
-                above,
                 column,
                 count,
                 line,
@@ -178,13 +191,28 @@ def results_of_panel(
                 weights,
                 channel,
                 channels,
+                y,
+                z,
             )
-        tile += 1
-        done += count
-        column += count
+        following += next_tile
+        done, column, pixel = done + count, column + count, pixel + count
+        y, z = y + count * y_step, z + count * z_step
         while column >= line:
-            column -= line
-            above += 1
+            column, pixel = column - line, pixel + width - line
+            y, z = y + y_line - line * y_step, z + z_line - line * z_step
+
+
+@compiled
+def within_block(f: Any, channel: int, pitch: int, line: int) -> int:
+    """Bytes from the first pixel of a block to ``channel`` of all its pixels, in an image of such pitches."""
+    at: int = channel * f.y_bytes
+    if f.planes:
+        at *= f.planes
+    elif f.block_rows * f.block_columns > 1:
+        piece, inside = divided(channel, divided(f.out_c, f.block_rows * f.block_columns)[0])
+        row, column = divided(piece, f.block_columns)
+        at = row * line + column * pitch + inside * f.y_bytes
+    return at
 
 
 @compiled
@@ -197,7 +225,7 @@ def tile_rows_of(vectors: int) -> int:
     return ROWS_3 if vectors == 3 else ROWS_4
 
 
-@compiled
+@inlined
 def finished_tile(
     f: Any,
     vectors: int,
@@ -207,32 +235,33 @@ def finished_tile(
     after: int,
     by: int,
     params: int,
+    mask: int,
     e: int,
     y: int,
-    mask: int,
+    z: int,
+    line: int,
+    width: int,
+    column: int,
+    trash: int,
 ) -> None:
-    """One tile of requantised results, the residual ``e`` added where there is one.
-
-    Weights that come next lie at ``after``, of which each step fetches ``by`` bytes.
-    """
-    pieces, between, steps, row, low, step = f.pieces, f.piece_pitch, f.steps, f.params_pitch, f.low, f.out_c
+    """One tile of requantised results, the residual ``e`` added where there is one; see :func:`make_finished_tile`."""
     if f.e_bytes:
         if vectors == 1:
-            sum_tile_1(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+            sum_tile_1(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
         elif vectors == 2:
-            sum_tile_2(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+            sum_tile_2(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
         elif vectors == 3:
-            sum_tile_3(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+            sum_tile_3(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
         else:
-            sum_tile_4(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+            sum_tile_4(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
     elif vectors == 1:
-        finished_tile_1(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+        finished_tile_1(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
     elif vectors == 2:
-        finished_tile_2(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+        finished_tile_2(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
     elif vectors == 3:
-        finished_tile_3(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+        finished_tile_3(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
     else:
-        finished_tile_4(a, pitch, pieces, between, weights, steps, after, by, params, row, low, e, y, step, mask)
+        finished_tile_4(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
 
 
 @compiled
@@ -243,7 +272,6 @@ def by_accumulators(
     source: int,
     pitch: int,
     pixel: int,
-    above: int,
     column: int,
     rows: int,
     line: int,
@@ -252,19 +280,24 @@ def by_accumulators(
     weights: int,
     channel: int,
     channels: int,
+    y: int,
+    z: int,
 ) -> None:
     """Results of a panel for at most :data:`FINISHED_ROWS` positions from one on: dot products first, then the rest."""
     accumulators = scratch + STAGING_BYTES
+    y_step, y_line = f.block_columns * f.y_pitch, f.block_rows * f.y_line
+    z_step, z_line = f.block_columns * f.z_pitch, f.block_rows * f.z_line
     dots(f, source, pitch, rows, vectors, weights, accumulators)
     done = 0
     while done < rows:
         inside = min(rows - done, width - column)
         if inside > 0:
-            tile, at = accumulators + done * vectors * LANES * 4, pixel + above * width + column
-            finish(f, arena, scratch, tile, vectors, at, inside, channel, channels)
-        done += line - column
-        column = 0
-        above += 1
+            tile = accumulators + done * vectors * LANES * 4
+            finish(f, arena, scratch, tile, vectors, pixel, inside, channel, channels, y, z)
+        # On to the next line.
+        left = line - column
+        y, z = y + left * y_step + y_line - line * y_step, z + left * z_step + z_line - line * z_step
+        done, column, pixel = done + left, 0, pixel + width - column
 
 
 @compiled
@@ -435,7 +468,9 @@ def depthwise(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                 for out_x in range(0, count, PIXELS):
                     source = row + (begun + out_x) * step + channel * f.x_bytes
                     window_tile(f, source, step, offsets, weights, accumulators + out_x * LANES * 4)
-                finish(f, arena, scratch, accumulators, 1, out_y * f.out_w + begun, count, channel, f.out_c - channel)
+                pixel = out_y * f.out_w + begun
+                y = arena + f.y + (pixel * f.out_c + channel) * f.y_bytes
+                finish(f, arena, scratch, accumulators, 1, pixel, count, channel, f.out_c - channel, y, 0)
 
 
 @compiled
@@ -481,13 +516,24 @@ def window_tile(f: Any, x: int, step: int, offsets: int, weights: int, out: int)
 
 @compiled
 def finish(
-    f: Any, arena: int, scratch: int, tile: int, vectors: int, pixel: int, pixels: int, channel: int, channels: int
+    f: Any,
+    arena: int,
+    scratch: int,
+    tile: int,
+    vectors: int,
+    pixel: int,
+    pixels: int,
+    channel: int,
+    channels: int,
+    y: int,
+    z: int,
 ) -> None:
     """Add bias and residual to a tile of accumulators (pixels, vectors, lanes), requantise and store it.
 
-    The tile begins at output ``pixel`` and ``channel``; only ``channels`` of its columns exist.
+    The tile begins at output ``pixel`` and ``channel``; only ``channels`` of its columns exist. It belongs at ``y``
+    and, unless that is 0, at ``z``.
     """
-    tile_step, e_step, y_step = vectors * LANES * 4, f.out_c * f.e_bytes, f.out_c * f.y_bytes
+    tile_step, e_step, y_step = vectors * LANES * 4, f.out_c * f.e_bytes, f.block_columns * f.y_pitch
     for v in range(vectors):
         lanes = min(LANES, channels - v * LANES)
         if lanes <= 0:
@@ -499,19 +545,34 @@ def finish(
             add_residual_int8(accumulators, tile_step, arena + f.e + at, e_step, pixels, params, f.params_pitch)
         elif f.e_bytes == 2:
             add_residual_int16(accumulators, tile_step, arena + f.e + at * 2, e_step, pixels, params, f.params_pitch)
-        y = arena + f.y + at * f.y_bytes
-        if lanes == LANES:
+        if f.planes:
+            requantize(f, accumulators, tile_step, scratch, LANES * 4, pixels, params)
+            for begun in range(0, lanes, FEW):
+                source, target = scratch + begun * 4, y + (v * LANES + begun) * f.planes * 4
+                transpose_plane(source, target, min(FEW, lanes - begun), pixels, LANES, f.planes, 4)
+            continue
+        first = y + v * LANES * f.y_bytes
+        if f.flip or z:
+            whole = 0
+        elif lanes == LANES:
             whole = pixels
-        elif lanes == f.out_c:  # what is written behind a pixel's channels, the next pixels of the tile write again
+        elif lanes * f.y_bytes == y_step:
+            # What is written behind a pixel's channels, the next pixels of the tile write again.
             whole = max(0, pixels - (LANES - 1) // lanes)
         else:
             whole = 0
-        requantize(f, accumulators, tile_step, y, y_step, whole, params)
+        requantize(f, accumulators, tile_step, first, y_step, whole, params)
         if whole < pixels:
             last = accumulators + whole * tile_step
             requantize(f, last, tile_step, scratch, LANES * f.y_bytes, pixels - whole, params)
             for i in range(pixels - whole):
-                copy_bytes(scratch + i * LANES * f.y_bytes, y + (whole + i) * y_step, lanes * f.y_bytes)
+                source, target = scratch + i * LANES * f.y_bytes, first + (whole + i) * y_step
+                if f.flip:
+                    flip_bytes(source, target, lanes, f.flip)
+                else:
+                    copy_bytes(source, target, lanes * f.y_bytes)
+                if z:
+                    flip_bytes(source, z + v * LANES + (whole + i) * f.block_columns * f.z_pitch, lanes, f.z_flip)
 
 
 @compiled
@@ -521,5 +582,7 @@ def requantize(f: Any, accumulators: int, tile_step: int, y: int, y_step: int, p
         requantize_int8(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
     elif f.y_bytes == 2:
         requantize_int16(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
+    elif f.floats:
+        requantize_float32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
     else:
         requantize_int32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)

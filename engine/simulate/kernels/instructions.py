@@ -48,6 +48,8 @@ FIELDS = (
     "x_bytes",  # bytes per element: 1, 2, 4 or 8
     "e_bytes",  # 0 where there is no second operand
     "y_bytes",  # 1, 2, 4 or 8
+    "z",  # CONVOLUTION: arena offset of where its results are stored a second time, in bytes
+    "z_bytes",  # 0 where they are not
     "in_h",
     "in_w",
     "in_c",
@@ -59,7 +61,17 @@ FIELDS = (
     "top",  # PAD, DEPTHWISE: rows above
     "left",  # PAD, DEPTHWISE: columns to the left; FLOAT_CONVOLUTION: zeros in front of a row; RECURRENT: 1 for
     # backwards
-    "flip",  # PAD: what bytes are combined with by exclusive or
+    "hollow",  # PAD: 1 where only the border is written
+    "block_rows",  # CONVOLUTION: the block of pixels that its channels are; 1, DEPTHWISE too, where they are one
+    "block_columns",
+    "y_pitch",  # CONVOLUTION, DEPTHWISE: bytes from a pixel of the result to the next, and from a line to the next
+    "y_line",
+    "z_pitch",  # CONVOLUTION: the same of z
+    "z_line",
+    "flip",  # PAD, CONVOLUTION: what bytes of y are combined with by exclusive or
+    "z_flip",  # CONVOLUTION: the same of z
+    "floats",  # CONVOLUTION: 1 where results are float32, integers times a scale
+    "planes",  # CONVOLUTION: elements from a channel of y to the next where they lie by channels, else 0
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of

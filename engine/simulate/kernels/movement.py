@@ -38,11 +38,28 @@ transpose_int8, transpose_int16, transpose_int32 = make_transpose(I8), make_tran
 def pad(f: Any, arena: int, begin: int, end: int) -> None:
     """Copy the image into a larger one whose border holds ``value``: units are rows of the result.
 
-    With ``flip`` bytes are combined with it by exclusive or.
+    With ``flip`` bytes are combined with it by exclusive or. Of a ``hollow`` one the border alone is written.
     """
     width = f.out_w * f.in_c
     for row in range(begin, end):
-        pad_row(f, arena, row, arena + f.y + row * width * f.x_bytes, width)
+        y = arena + f.y + row * width * f.y_bytes
+        if f.hollow:
+            border_of_row(f, row, y, width)
+        else:
+            pad_row(f, arena, row, y, width)
+
+
+@compiled
+def border_of_row(f: Any, row: int, y: int, width: int) -> None:
+    """What belongs to the border from the inside of row ``row``, which begins at ``y``, to that of the next one."""
+    left, used, below = f.left * f.in_c, f.in_w * f.in_c, f.top + f.in_h
+    if not f.top <= row < below:
+        fill(y, width, f.y_bytes, f.value)
+        return
+    if row == f.top:
+        fill(y, left, f.y_bytes, f.value)
+    size = width - used if row + 1 < below else width - left - used
+    fill(y + (left + used) * f.y_bytes, size, f.y_bytes, f.value)
 
 
 @compiled

@@ -32,7 +32,8 @@ from engine.simulate.kernels.tiles import (
     SCALE,
 )
 
-I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+I8, I16, I32, I64, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+FLOATS = ir.VectorType(F32, LANES)
 VECTOR = ir.VectorType(I32, LANES)
 
 
@@ -242,13 +243,13 @@ def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
     return add_residual
 
 
-def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., None]:
+def make_requantize(y_type: ir.Type, rounded: bool = False) -> Callable[..., None]:
     """Intrinsic ``(acc, acc_step, y, y_step, count, params, pitch, low)``: accumulators to results.
 
     ``y[i] = sat(max((sat16((acc[i] + bias) >> right_shift) * scale) >> out_shift, low))`` for ``count`` vectors
     ``acc_step`` and ``y_step`` bytes apart; the parameter rows :data:`BIAS` to :data:`OUT_SHIFT` are ``pitch`` bytes
     apart. With ``rounded`` row :data:`HALF` is added before the last shift. For int32 results
-    ``y[i] = max(acc[i] + bias, low)``.
+    ``y[i] = max(acc[i] + bias, low)``; for float32 that times row :data:`SCALE`, which holds float32 then.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
@@ -262,6 +263,9 @@ def make_requantize(y_type: ir.IntType, rounded: bool = False) -> Callable[..., 
             target = builder.add(y, builder.mul(loop.index, y_step))
             if y_type is I32:
                 store(builder, larger(builder, total, least), target)
+            elif y_type is F32:
+                result = builder.sitofp(larger(builder, total, least), FLOATS)
+                store(builder, builder.fmul(result, builder.bitcast(scale, FLOATS)), target)
             else:
                 narrowed = clip(builder, builder.ashr(total, right), minimum, maximum)
                 scaled = dot_of_pairs(builder, narrowed, scale)

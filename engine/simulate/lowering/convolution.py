@@ -35,7 +35,7 @@ from engine.simulate.lowering.common import (
     tap_fields,
     window_fields,
 )
-from engine.simulate.lowering.movement import pad
+from engine.simulate.lowering.movement import blocks_to_pixels, pad
 from engine.simulate.lowering.tables import look_up, tables_of_ramp
 from engine.simulate.program import Assembler, Operand, Tensor
 
@@ -63,8 +63,11 @@ MIN_ROW_UNITS = 16
 """Parts that a depthwise convolution is split into: 7 rows would be 4 for one thread and 3 for another."""
 
 
-def lower_convolution(call: Call, program: Assembler) -> Tensor:
-    """HzSQuantizedConv."""
+def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (1, 1)) -> Tensor:
+    """HzSQuantizedConv; of a ``block`` of rows and columns of pixels, channels (row, column, channel) are the pixels.
+
+    The window must be a single pixel for them.
+    """
     x, (weights,), attributes = call.images(), call.constants(1), call.attributes
     check_window(attributes)
     if not _fits(weights, x, attributes):
@@ -111,7 +114,11 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         surplus_columns = -_padded_width(whole["x"], windows) % count
         windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
     in_place = quads and _is_best_in_place(whole, windows, weights, attributes)
-    common |= {"in_place": int(in_place), "finishes": int(is_wordwise and quads and _finishes(y, e))}
+    finishes = is_wordwise and quads and _finishes(y, e)
+    common |= {"in_place": int(in_place), "finishes": int(finishes), "block_rows": 1, "block_columns": 1}
+    spread = finishes and channels // math.prod(block) % LANES == 0
+    if spread:
+        common |= {"block_rows": block[0], "block_columns": block[1]}
     if is_wordwise:
         params = with_words(params)
     border, flip = (-FLIP, FLIP) if in_place else (0, 0)
@@ -124,12 +131,21 @@ def lower_convolution(call: Call, program: Assembler) -> Tensor:
         if not fields:
             common |= {"params": program.address(params), "params_pitch": params.strides[0]}
             common |= {**window_fields(operands["x"], operands["y"], attributes), "quads": int(quads)}
+            common |= _dense_results(operands["y"], common)
             if depthwise:
                 common["panels"] = blocks
             fields = emit(program, padded, common, weights, attributes)
             fields |= _kept_rows(padded, windows, attributes, program) if keeps else {}
         program.emit(kernel, operands, **fields)
-    return y
+    if spread:
+        return y.shaped(1, shape[1] * block[0], shape[2] * block[1], channels // math.prod(block))
+    return y if block == (1, 1) else blocks_to_pixels(y, *block, program)
+
+
+def _dense_results(y: Tensor, common: dict[str, int]) -> dict[str, int]:
+    """Fields of results that fill ``y``, a pixel after the other."""
+    pitch = y.shape[3] // (common["block_rows"] * common["block_columns"]) * y.dtype.itemsize
+    return {"y_pitch": pitch, "y_line": y.shape[2] * common["block_columns"] * pitch}
 
 
 def _finishes(y: Tensor, e: Operand) -> bool:
@@ -138,13 +154,14 @@ def _finishes(y: Tensor, e: Operand) -> bool:
 
 
 def with_words(params: NDArray[np.int32]) -> NDArray[np.int32]:
-    """``params`` and the rows of int16, of which each vector has its own and the next one's, as they are packed."""
+    """``params`` with rows of int16, each vector's own beside the next one's, and with the order of packed bytes."""
     found = []
     for values in (params[tiles.SCALE], np.maximum(params[tiles.OUT_SHIFT] - tiles.WORD, 0)):
         own = (values & 0xFFFF).astype(np.uint16).view(np.int16).reshape(-1, 4, LANES // 4)
         following = np.concatenate([own[1:], np.zeros_like(own[:1])])
         found.append(np.ascontiguousarray(np.stack([own, following], axis=2)).view(np.int32).ravel())
-    return np.concatenate([params, np.stack(found)])
+    order = np.resize(np.array(tiles.IN_ORDER, np.int32), params.shape[1])
+    return np.concatenate([params, np.stack([*found, order])])
 
 
 def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: Array, attributes: Attributes) -> bool:
@@ -448,7 +465,9 @@ def _matrix_product(
     steps = -(-kernel // (pieces * values))
     split = weights.reshape(len(weights), pieces, kernel // pieces)
     split = np.pad(split, ((0, 0), (0, 0), (0, steps * values - kernel // pieces)))
-    panels, packed = pack_weights(split.reshape(groups, len(weights) // groups, -1), bool(common["quads"]))
+    # No panel holds channels of two pixels.
+    block = common["block_rows"] * common["block_columns"]
+    panels, packed = pack_weights(split.reshape(groups, len(weights) // groups, -1), bool(common["quads"]), block)
     runs, positions = 1, common["out_h"] * common["out_w"]
     if common["in_place"] and common["stride_h"] == common["stride_w"] == 1:
         positions = (common["out_h"] - 1) * common["in_w"] + common["out_w"]
@@ -487,8 +506,8 @@ def _piece_fields(x: Tensor, weights: Array, attributes: Attributes, program: As
     return {**tap_fields(x, attributes, program), "tap_length": channels}
 
 
-def pack_weights(weights: Array, quads: bool) -> tuple[NDArray[np.int64], Array]:
-    """Weights (groups, channels, kernel) as the tile kernels read them.
+def pack_weights(weights: Array, quads: bool, parts: int = 1) -> tuple[NDArray[np.int64], Array]:
+    """Weights (groups, channels, kernel) as the tile kernels read them; each of so many ``parts`` has its own panels.
 
     Returns:
         The panels of a group as rows (vectors, first channel, byte offset), int64, and the packed weights
@@ -497,8 +516,9 @@ def pack_weights(weights: Array, quads: bool) -> tuple[NDArray[np.int64], Array]
     """
     groups, channels, kernel = weights.shape
     vectors = -(-channels // LANES)
-    panel_count = -(-vectors // tiles.MAX_VECTORS)
-    widths = [vectors // panel_count + (k < vectors % panel_count) for k in range(panel_count)]
+    each = vectors // parts
+    panel_count = -(-each // tiles.MAX_VECTORS)
+    widths = [each // panel_count + (k < each % panel_count) for k in range(panel_count)] * parts
     values = QUAD if quads else PAIR
     steps = -(-kernel // values)
     padded = np.zeros((groups, vectors * LANES, steps * values), np.int8 if quads else np.int16)

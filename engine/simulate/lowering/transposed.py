@@ -18,7 +18,7 @@ from engine.ops.core.base import Attributes
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import Call, NotLowered, check_window, per_channel
 from engine.simulate.lowering.convolution import lower_convolution
-from engine.simulate.lowering.movement import blocks_to_pixels, strided_copy
+from engine.simulate.lowering.movement import strided_copy
 from engine.simulate.program import Assembler, Operand, Tensor
 
 Array = NDArray[Any]
@@ -92,5 +92,4 @@ def _blocks_of_pixels(x: Tensor, weights: Array, bias: Sequence[Array], a: Attri
     attributes |= {name: np.tile(per_channel(attributes[name], outside), count) for name in lists}
     blocks = weights.transpose(1, 2, 3, 0).reshape(count * outside, 1, 1, inside)
     constants = [np.tile(per_channel(array, outside), count) for array in bias]
-    channels = lower_convolution(Call(Conv(), attributes, [x, blocks, *constants]), program)
-    return blocks_to_pixels(channels, rows, columns, program)
+    return lower_convolution(Call(Conv(), attributes, [x, blocks, *constants]), program, (rows, columns))

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.program import ALIGNMENT, MIN_SCRATCH, Assembler, Buffer, Lifetimes, PythonStep, aligned_zeros
+from engine.simulate.program import (
+    ALIGNMENT,
+    MIN_SCRATCH,
+    Assembler,
+    Buffer,
+    Instruction,
+    Lifetimes,
+    PythonStep,
+    aligned_zeros,
+)
 
 
 def copy(program: Assembler, x: object, size: int, **more: int) -> object:
@@ -38,6 +49,25 @@ def test_what_is_kept_or_constant_lives_until_the_end() -> None:
     finished = program.finish()
     assert len({tensor.offset for tensor in (x, constant, z)}) == 3  # type: ignore[attr-defined]
     np.testing.assert_array_equal(constant.view(finished.new_arena()), np.arange(100))
+
+
+def test_steps_that_are_dropped_free_their_buffers() -> None:
+    """x, y, z in a row, then x, z: y is gone, and z lives from the first step on."""
+    program = Assembler()
+    x = program.input((100,), np.int8)
+    y = copy(program, x, 100)
+    z = copy(program, y, 100)
+    program.keep(z)  # type: ignore[arg-type]
+    assert program.is_kept(z)  # type: ignore[arg-type]
+    first = program.steps[0]
+    assert isinstance(first, Instruction)
+    assert first.read == [x]
+    assert first.written == [y]
+    program.replace_steps([replace(first, operands={"x": x, "y": z})])  # type: ignore[dict-item]
+    finished = program.finish()
+    assert [x.offset, z.offset] == [0, 128]  # type: ignore[attr-defined]
+    assert finished.arena_bytes == 128 + 100 + ALIGNMENT
+    assert len(finished.steps) == 1
 
 
 def test_the_largest_buffer_comes_first_and_gaps_are_filled() -> None:

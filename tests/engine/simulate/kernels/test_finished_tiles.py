@@ -10,6 +10,7 @@ import pytest
 
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.finished_tiles import make_finished_tile
+from engine.simulate.kernels.instructions import INSTRUCTION
 from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, OUT_SHIFT, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering.convolution import lower_convolution, with_words
 from engine.simulate.program import Assembler
@@ -29,9 +30,9 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
 
     @numba.njit
     def compute_tile(
-        a: int, pitch: int, between: int, w: int, params: int, row: int, e: int, y: int, step: int, mask: int
+        records: np.ndarray[Any, Any], a: int, pitch: int, w: int, params: int, mask: int, e: int, y: int, z: int
     ) -> None:
-        tile(a, pitch, 2, between, w, 3, w, 0, params, row, -100, e, y, step, mask)
+        tile(records[0], a, pitch, w, w, 0, params, mask, e, y, z, 9, 9, 0, y)
 
     rng, columns, rows, step = np.random.default_rng(vectors), vectors * LANES, 2, vectors * LANES + 7
     a = rng.integers(0, 256, (2, 4, 12)).astype(np.uint8)  # pieces lie above each other, rows overlap by a step of four
@@ -42,10 +43,16 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
     params[SCALE, ::3] = -15000 & 0xFFFF
     params = with_words(params)
     e, y = noise(rows, step + LANES), np.full((rows, step), 77, np.int8)
+    z = np.full((rows, step + 3), 77, np.int8)
+    record = np.zeros(1, INSTRUCTION)
+    sizes = {"pieces": 2, "piece_pitch": a.strides[0], "steps": 3, "params_pitch": params.strides[0], "low": -100}
+    places = {"out_c": step, "y_pitch": step, "z_pitch": step + 3, "z_flip": -128, "block_columns": 1, "block_rows": 1}
+    for name, value in (sizes | places).items():
+        record[name] = value
     stored = columns - 5
     compute_tile(
-        *(a.ctypes.data, 4, a.strides[0], w.ctypes.data, params.ctypes.data, params.strides[0]),
-        *(e.ctypes.data, y.ctypes.data, step, (1 << stored) - 1),
+        *(record, a.ctypes.data, 4, w.ctypes.data, params.ctypes.data, (1 << stored) - 1),
+        *(e.ctypes.data, y.ctypes.data, z.ctypes.data),
     )
     flat = a.reshape(2, -1)
     windows = np.stack([flat[:, 4 * row : 4 * row + 12] for row in range(rows)]).reshape(rows, 2, 3, 4)
@@ -57,6 +64,8 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
     scaled = (np.clip(total >> 4, -32768, 32767) * scale) >> (16 + np.arange(columns) % 3)
     np.testing.assert_array_equal(y[:, :stored], np.clip(np.maximum(scaled, -100), -128, 127)[:, :stored])
     assert np.all(y[:, stored:] == 77)
+    np.testing.assert_array_equal(z[:, :stored], y[:, :stored] ^ -128)
+    assert np.all(z[:, stored:] == 77)
     assert (scaled < -100).any()
 
 

@@ -48,6 +48,19 @@ def test_a_border_surrounds_the_image(kind: type) -> None:
     np.testing.assert_array_equal(found, np.pad(x, ((0, 0), (1, 2), (2, 1), (0, 0)), constant_values=-9))
 
 
+@pytest.mark.parametrize(("top", "left", "below", "right"), [(1, 2, 2, 1), (0, 0, 1, 3), (2, 0, 0, 0), (0, 1, 0, 0)])
+def test_the_border_of_an_image_that_others_write(top: int, left: int, below: int, right: int) -> None:
+    program, shape = Assembler(), (1, top + 4 + below, left + 5 + right, 3)
+    feeds = fed(program, np.full(shape, 44, np.int8))
+    y = feeds[0][0]
+    size = {"in_h": 4, "in_w": 5, "in_c": 3, "out_h": shape[1], "out_w": shape[2]}
+    program.emit(InstructionKind.PAD, {"y": y}, units=shape[1], top=top, left=left, value=-9, hollow=1, **size)
+    found = run(program, feeds, y)
+    inside = np.full((1, 4, 5, 3), 44, np.int8)
+    borders = ((0, 0), (top, below), (left, right), (0, 0))
+    np.testing.assert_array_equal(found, np.pad(inside, borders, constant_values=-9))
+
+
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32])
 @pytest.mark.parametrize(
     ("rows", "columns"),

@@ -1,0 +1,223 @@
+"""Results that convolutions store where they are read are those of programs that move them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from engine.native.registers import LANES, REGISTERS
+from engine.simulate.destinations import store_where_read
+from engine.simulate.kernels.instructions import InstructionKind as Kind
+from engine.simulate.kernels.machine import link
+from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.lowering import convolution
+from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.lowering.elementwise import lower_dequantize
+from engine.simulate.lowering.movement import concat, transpose
+from engine.simulate.lowering.pooling import lower_max_pool
+from engine.simulate.lowering.transposed import lower_transposed_convolution
+from engine.simulate.program import Assembler, PythonStep, Tensor, aligned_zeros
+from tests.engine.simulate.machine import call, kinds
+
+Array = NDArray[Any]
+Build = Callable[[Assembler, Tensor], Sequence[Tensor]]
+
+needs_quads = pytest.mark.skipif(not REGISTERS.quads, reason="whole tiles leave registers as bytes with AVX512-VNNI")
+STAGE: dict[str, Any] = {"right_shift": [2], "scale": [20000], "out_shift": [17]}
+
+
+def noise(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).integers(-128, 128, shape, np.int8, endpoint=False)
+
+
+def conv(program: Assembler, x: Tensor, channels: int, size: int = 3, e: Tensor | None = None, **more: Any) -> Tensor:
+    """A convolution to so many channels, its window padded."""
+    constants = [noise(channels, size, size, x.shape[3]), np.arange(channels, dtype=np.int32) * 90 - 700]
+    attributes = {**STAGE, "kernel_shape": [size, size], "pads": [size // 2] * 4, **more}
+    if e is not None:
+        attributes |= {"use_sumin": 1, "e_scale": [40], "e_shift": [1]}
+    inputs = [x, *constants, np.zeros(channels, np.int8), *([] if e is None else [e])]
+    return lower_convolution(call("HzSQuantizedConv", *inputs, **attributes), program)
+
+
+def doubled(program: Assembler, x: Tensor, channels: int) -> Tensor:
+    """A transposed convolution to four pixels from each."""
+    constants = [noise(x.shape[3], 2, 2, channels), np.arange(channels, dtype=np.int32) * 70]
+    stage = {"accu_right_shift": [2], "y_quant_scale": [20000], "y_right_shift": [17]}
+    node = call("HzSQuantizedConvTranspose", x, *constants, kernel_shape=[2, 2], strides=[2, 2], use_bias=1, **stage)
+    return lower_transposed_convolution(node, program)
+
+
+def pooled(program: Assembler, x: Tensor) -> Tensor:
+    return lower_max_pool(call("HzQuantizedMaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), program)
+
+
+def floats(program: Assembler, x: Tensor, axis: int, scales: Array) -> Tensor:
+    return lower_dequantize(call("HzDequantize", x, scales, axis=axis), program)
+
+
+def computed(build: Build, shape: tuple[int, ...], is_moved: bool) -> tuple[list[Array], list[Kind]]:
+    """Results of a program on noise, and its kinds of instructions."""
+    program = Assembler()
+    x = program.input(shape, np.int8)
+    results = build(program, x)
+    for tensor in results:
+        program.keep(tensor)
+    if is_moved:
+        store_where_read(program)
+    finished = program.finish()
+    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena[...] = 99  # what a program reads, something writes first
+    for tensor, array in finished.initial:
+        tensor.view(arena)[...] = array
+    x.view(arena)[...] = noise(*shape)
+    for part in finished.parts:
+        assert not isinstance(part, PythonStep)
+        run_machine(link(part), arena.ctypes.data, scratch.ctypes.data)
+    return [tensor.view(arena).copy() for tensor in results], kinds(program)
+
+
+def check(build: Build, shape: tuple[int, ...]) -> tuple[list[Kind], list[Kind]]:
+    """Kinds of instructions before and after, which must give the same."""
+    (expected, before), (found, after) = (computed(build, shape, is_moved) for is_moved in (False, True))
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return before, after
+
+
+@st.composite
+def builds(draw: st.DrawFn) -> Build:
+    """Networks of a few convolutions, sums, joins, pools and transposed convolutions; some results are kept."""
+    makers = st.sampled_from(["conv", "conv", "sum", "join", "pool", "double"])
+    steps = draw(st.lists(st.tuples(makers, st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=7))
+    channels = draw(st.lists(st.sampled_from([1, 3, LANES, 20, 3 * LANES, 70]), min_size=8, max_size=8))
+    sizes = draw(st.lists(st.sampled_from([1, 3, 3]), min_size=8, max_size=8))
+    kept = draw(st.sets(st.integers(0, 7), max_size=2))
+
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        images = [x]
+        for index, (kind, first, second) in enumerate(steps):
+            a, b = images[-1 - first % len(images)], images[-1 - second % len(images)]
+            if kind == "double" and a.shape[1] < 40:
+                images.append(doubled(program, a, channels[index]))
+            elif kind == "pool" and min(a.shape[1:3]) > 1:
+                images.append(pooled(program, a))
+            elif kind == "join" and a.shape[:3] == b.shape[:3]:
+                images.append(concat([a, b], 3, program))
+            elif kind == "sum":
+                images.append(conv(program, a, a.shape[3], sizes[index], e=a))
+            else:
+                images.append(conv(program, a, channels[index], sizes[index]))
+        return [images[-1], *(image for index, image in enumerate(images[1:-1]) if index in kept)]
+
+    return build
+
+
+@given(build=builds(), height=st.integers(1, 9), width=st.integers(1, 33), channels=st.sampled_from([1, 4, LANES, 24]))
+def test_any_network_gives_the_same(build: Build, height: int, width: int, channels: int) -> None:
+    check(build, (1, height, width, channels))
+
+
+@needs_quads
+def test_a_padded_image_gets_its_border_alone() -> None:
+    before, after = check(lambda p, x: [conv(p, conv(p, x, 40), 24)], (1, 9, 70, 16))
+    assert before == after == [Kind.PAD, Kind.CONVOLUTION] * 2
+
+
+@needs_quads
+def test_joins_of_transposed_convolutions_need_no_copies() -> None:
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        skip = conv(program, x, 2 * LANES)
+        up = doubled(program, pooled(program, skip), 2 * LANES)
+        return [conv(program, concat([up, skip], 3, program), 24)]
+
+    before, after = check(build, (1, 12, 34, 16))
+    assert before.count(Kind.COPY) == 2
+    assert after == [Kind.PAD, Kind.CONVOLUTION, Kind.MAX_POOL, Kind.CONVOLUTION, Kind.PAD, Kind.CONVOLUTION]
+
+
+@needs_quads
+def test_who_else_reads_a_result_finds_it() -> None:
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        first = conv(program, x, 24)
+        return [conv(program, conv(program, first, 24), 24, e=first), concat([first, first], 3, program)]
+
+    before, after = check(build, (1, 8, 40, 16))
+    assert before.count(Kind.COPY) == after.count(Kind.COPY) == 2
+
+
+@needs_quads
+def test_what_others_write_is_still_padded() -> None:
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        return [conv(program, concat([conv(program, x, 4 * LANES), x], 3, program), 24)]
+
+    before, after = check(build, (1, 8, 40, 16))
+    assert (before.count(Kind.COPY), after.count(Kind.COPY)) == (2, 1)
+    assert before.count(Kind.PAD) == after.count(Kind.PAD)
+
+
+def test_pixels_between_zeros_are_not_overwritten() -> None:
+    """A transposed convolution whose windows overlap fills an image with zeros before pixels enter it."""
+
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        inside = conv(program, x, LANES)
+        constants = [noise(LANES, 3, 3, 24), np.zeros(24, np.int32)]
+        stage = {"accu_right_shift": [2], "y_quant_scale": [20000], "y_right_shift": [17]}
+        window: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4, "use_bias": 1}
+        node = call("HzSQuantizedConvTranspose", inside, *constants, **window, **stage)
+        return [lower_transposed_convolution(node, program)]
+
+    check(build, (1, 5, 9, 4))
+
+
+@pytest.mark.parametrize("channels", [1, 5, LANES, 3 * LANES + 7])
+@pytest.mark.parametrize("width", [1, 7, 90])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("is_one_scale", [False, True])
+@pytest.mark.parametrize("order", ["turned", "turned after", "as they are"])
+def test_int32_becomes_floats_at_once(channels: int, width: int, size: int, is_one_scale: bool, order: str) -> None:
+    scales = np.float32([0.37]) if is_one_scale else (np.arange(channels) + 1).astype(np.float32) / np.float32(7e5)
+
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        y = conv(program, x, channels, size, high_precision_output=1)
+        if order == "as they are":
+            return [floats(program, y, 3, scales)]
+        if order == "turned":
+            return [floats(program, transpose(y, (0, 3, 1, 2), program), 1, scales)]
+        return [transpose(floats(program, y, 3, scales), (0, 3, 1, 2), program)]
+
+    before, after = check(build, (1, 6, width, 8))
+    assert Kind.DEQUANTIZE in before
+    # Of windows that share vectors the channels are those of several pixels.
+    shares_vectors = (channels, width, size) == (5, 90, 3)
+    assert shares_vectors or not {Kind.DEQUANTIZE, Kind.COPY} & set(after)
+
+
+@pytest.mark.parametrize("other", ["kept", "read twice", "other scales"])
+def test_int32_that_is_wanted_otherwise_stays(other: str) -> None:
+    scales = np.arange(1, 9, dtype=np.float32)
+
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        y = conv(program, x, 8, high_precision_output=1)
+        turned = transpose(y, (0, 3, 1, 2), program)
+        if other == "kept":
+            return [floats(program, turned, 1, scales), y]
+        if other == "read twice":
+            return [floats(program, turned, 1, scales), floats(program, y, 3, scales)]
+        return [floats(program, turned, 3, np.arange(1, 10, dtype=np.float32))]
+
+    before, after = check(build, (1, 6, 9, 8))
+    assert before == after
+
+
+def test_nothing_is_moved_without_tiles_that_leave_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "REGISTERS", replace(REGISTERS, quads=False))
+    before, after = check(lambda p, x: [conv(p, concat([conv(p, x, 24), conv(p, x, 20)], 3, p), 24)], (1, 8, 40, 16))
+    assert before == after
