@@ -76,8 +76,11 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
         console.print(line, style="red", soft_wrap=True, markup=False, highlight=False)
     for whom, text in warnings_of(sweep):
         console.print(f"WARNING: {whom}: {text}", style="yellow", soft_wrap=True, markup=False, highlight=False)
-    for whom, text in known_conversions(sweep):
+    known, how_to_settle = known_conversions(sweep)
+    for whom, text in known:
         console.print(f"conversion of {whom} known: {text}", soft_wrap=True, markup=False, highlight=False)
+    if how_to_settle:
+        console.print(how_to_settle, soft_wrap=True, markup=False, highlight=False)
     summary = sweep.summary
     for ship in summary.ships:
         console.print(f"{ship.trial}: {ship}", soft_wrap=True, markup=False, highlight=False)

@@ -76,6 +76,7 @@ def render(sweep: Sweep, workdir: Path) -> str:
         figures["parallel"] = parallel_figure(sweep.results, names)
     if any(night.anchor for night in nights):
         figures["drift"] = drift_figure(drifting, nights)
+    known, how_to_settle = known_conversions(sweep)
     return rendered(
         template(TEMPLATE),
         sweep=sweep,
@@ -98,7 +99,8 @@ def render(sweep: Sweep, workdir: Path) -> str:
         more_notes=len(notes) - MOST_NOTES,
         warnings=warned[:MOST_NOTES],
         more_warnings=len(warned) - MOST_NOTES,
-        known=known_conversions(sweep),
+        known=known,
+        how_to_settle=how_to_settle,
         cpu_times=cpu_times(sweep),
         drifting=[drift for drift in drifting if drift.is_loss],
         nights=nights,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from engine.board import cpu_statement
 from engine.cli.console import plain_table
+from engine.rulebook.known import HOW_TO_SETTLE
 from engine.terms import CalibrationType
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
@@ -112,13 +113,18 @@ def warnings_of(sweep: Sweep) -> list[tuple[str, str]]:
     return found
 
 
-def known_conversions(sweep: Sweep) -> list[tuple[str, str]]:
-    """Whom a statement of how far the conversion is known concerns, and the statement."""
+def known_conversions(sweep: Sweep) -> tuple[list[tuple[str, str]], str]:
+    """Whom a statement of how far the conversion is known concerns, and the statement; then what settles them all.
+
+    The last is empty where nothing is in doubt.
+    """
     found: dict[str, list[TrialResult]] = {}
     for result in sweep.results:
         if result.known:
             found.setdefault(result.known, []).append(result)
-    return [(_whom(sweep, results), text) for text, results in found.items()]
+    remedy = f". {HOW_TO_SETTLE}"
+    texts = [(_whom(sweep, results), text.removesuffix(remedy)) for text, results in found.items()]
+    return texts, HOW_TO_SETTLE if any(text.endswith(remedy) for text in found) else ""
 
 
 def _whom(sweep: Sweep, results: Sequence[TrialResult]) -> str:

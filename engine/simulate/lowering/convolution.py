@@ -54,6 +54,8 @@ GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 FLIP = 128
 """What int8 are combined with by exclusive or, so that they are uint8 that are 128 more."""
+MOST_TILE_ROWS, MANY_UNITS, OPERAND_BYTES = 3 * tiles.TILE_ROWS, 16, 1 << 18
+"""Most positions of a unit, least units that leave so many, and most bytes that a unit should read of its input."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 KEPT_FROM = 28
@@ -473,10 +475,10 @@ def _matrix_product(
         positions = (common["out_h"] - 1) * common["in_w"] + common["out_w"]
     elif common["in_place"]:
         runs, positions = common["out_h"], common["out_w"]
-    tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else tiles.TILE_ROWS
+    whole = common["stride_w"] * common["in_c"] if common["in_place"] else steps * 4
+    tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else _tile_rows(runs * positions, whole)
     count = runs * math.ceil(positions / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / count))
-    whole = common["stride_w"] * common["in_c"] if common["in_place"] else steps * 4
     return {
         "units": count * splits,
         "scratch": 0 if common["in_place"] else (tile_rows + max(tiles.ROWS)) * whole + tiles.GATHER_OVERRUN,
@@ -494,6 +496,12 @@ def _matrix_product(
         **_piece_fields(x, weights, attributes, program),
         **common,
     }
+
+
+def _tile_rows(positions: int, row_bytes: int) -> int:
+    """Positions of a unit: the more, the less often weights are read, but their operands must stay in the cache."""
+    most = min(MOST_TILE_ROWS, positions // MANY_UNITS, OPERAND_BYTES // row_bytes)
+    return max(1, most // tiles.TILE_ROWS) * tiles.TILE_ROWS
 
 
 def _piece_fields(x: Tensor, weights: Array, attributes: Attributes, program: Assembler) -> dict[str, int]:

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from engine.rulebook.known import HOW_TO_SETTLE
 from harness.gates.choice import Choice, CrossFit, Resolution
 from harness.gates.nights import Night
 from harness.report.results import Sweep
@@ -56,11 +57,14 @@ def test_a_trial_shows_its_figures_failure_and_unmet_requests(sweep: Sweep) -> N
 
 
 def test_what_is_known_of_conversions_is_said_once_for_trials_that_share_it() -> None:
-    specs = [("one", fakes.Settings(), "all 3"), ("one", fakes.KL, "all 3"), ("two", fakes.Settings(), "2 of 3")]
+    doubtful = f"2 of 3. {HOW_TO_SETTLE}"
+    specs = [("one", fakes.Settings(), "all 3"), ("one", fakes.KL, "all 3"), ("two", fakes.Settings(), doubtful)]
     results = [
         fakes.result(fakes.spec(model, settings)).model_copy(update={"known": text}) for model, settings, text in specs
     ]
-    assert known_conversions(finished.sweep(results)) == [("one", "all 3"), ("two", "2 of 3")]
+    texts = [("one", "all 3"), ("two", "2 of 3")]
+    assert known_conversions(finished.sweep(results)) == (texts, HOW_TO_SETTLE)
+    assert known_conversions(finished.sweep(results[:2])) == (texts[:1], "")
 
 
 def test_warnings_name_trials_that_share_them_once() -> None:
