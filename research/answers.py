@@ -24,7 +24,7 @@ from research.overheads import MeasuredPart, latency_us, traffic_bytes
 from research.ranking import ordering_text
 
 FOLDER = Path(__file__).parent / "data"
-"""Answers by march."""
+"""Answers by march; those of the folder ``waiting`` take part in no fit yet."""
 APART_FILES = tuple(FOLDER / f"apart{suffix}.jsonl" for suffix in ("", "_4130", "_4131", "_4132"))
 """Answers on whole networks of other seeds, which take part in no fit."""
 LEAST = 5

@@ -89,7 +89,7 @@ def test_what_is_kept_apart_is_of_another_seed() -> None:
 
 
 def test_what_is_kept_is_small_and_of_draws_that_are_drawn_alike() -> None:
-    files = sorted(FOLDER.glob("*.jsonl"))
+    files = sorted(FOLDER.rglob("*.jsonl"))
     assert sum(file.stat().st_size for file in files) < MOST_BYTES
     for file in files:
         for asked in read_asked(file)[::40]:
