@@ -158,7 +158,23 @@ def _both_share_one(site: ScaleSite) -> Iterator[Constraint]:
 
 def _unasked_operands_follow(site: ScaleSite) -> Iterator[Constraint]:
     """Operands for which no type is asked take the scale of the result, unless something computes with it."""
-    return (ScaleOf(name, site.result, How.WITH_HEAD) for name in site.operands if name not in site.asked)
+    for name in site.operands:
+        if name not in site.asked and _first_join(site.calibrations.get(name)) in (None, site.node):
+            yield ScaleOf(name, site.result, How.WITH_HEAD)
+
+
+def _first_join(calibration: ir.Node | None) -> ir.Node | None:
+    """The first Concat, in the order of the graph, that reads what ``calibration`` gives."""
+    graph = None if calibration is None else calibration.graph
+    if calibration is None or not isinstance(graph, ir.Graph):
+        return None
+    readers = {usage.node for usage in calibration.outputs[0].uses() if _joins(usage.node)}
+    return next((node for node in graph if node in readers), None) if len(readers) > 1 else None
+
+
+def _joins(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    return is_placed(node) and rule is not None and rule.tie(node) is Tie.OPERANDS_TAKE_OUTPUT
 
 
 def _largest_of_operands(site: ScaleSite) -> Iterator[Constraint]:
@@ -244,10 +260,19 @@ def _is_output(site: ScaleSite) -> bool:
 
 
 def _is_moved_to_output(site: ScaleSite) -> bool:
-    """Whether the only reader of the result moves it to an output of the network."""
+    """Whether one node reads the result, and it and what follows move or join it to outputs of the network alone."""
     calibration = site.calibrations.get(site.result)
-    readers = [] if calibration is None else [usage.node for usage in calibration.outputs[0].uses()]
-    return len(readers) == 1 and is_passive(readers[0]) and readers[0].outputs[0].is_graph_output()
+    if calibration is None or len(list(calibration.outputs[0].uses())) != 1:
+        return False
+    return not calibration.outputs[0].is_graph_output() and _is_only_moved_to_outputs(calibration.outputs[0])
+
+
+def _is_only_moved_to_outputs(value: ir.Value) -> bool:
+    readers = [usage.node for usage in value.uses()]
+    if not readers:
+        return value.is_graph_output()
+    moved = all(is_passive(reader) or is_calibration(reader) for reader in readers)
+    return moved and all(_is_only_moved_to_outputs(result) for reader in readers for result in reader.outputs)
 
 
 def _casts_comparison(node: ir.Node) -> bool:
@@ -332,15 +357,15 @@ JOINED: ScaleTable = Table(
         ),
         Rule(
             "scale.joined-wide",
-            "What a Concat joins keeps its own thresholds where the result is int16 and moved to an output alone.",
+            "What a Concat joins keeps its thresholds where the result is int16, and moved or joined up to outputs.",
             JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT,
             _keeps_its_own,
             over=("scale.joined",),
         ),
         Rule(
             "scale.joined",
-            "What a Concat joins takes its scale, unless something computes with it, int16 is asked of it, or a type "
-            "is asked of the Concat.",
+            "What a Concat joins takes its scale, of several the first's, unless something computes with it, int16 is "
+            "asked of it, or a type is asked of the Concat.",
             JOINS,
             _unasked_operands_follow,
         ),
