@@ -118,8 +118,8 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
     in_place = quads and _is_best_in_place(whole, windows, weights, attributes)
     finishes = is_wordwise and quads and _finishes(y, e)
     common |= {"in_place": int(in_place), "finishes": int(finishes), "block_rows": 1, "block_columns": 1}
-    spread = finishes and channels // math.prod(block) % LANES == 0
-    if spread:
+    is_spread = block != (1, 1) and finishes and channels // math.prod(block) % LANES == 0
+    if is_spread:
         common |= {"block_rows": block[0], "block_columns": block[1]}
     if is_wordwise:
         params = with_words(params)
@@ -139,7 +139,7 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
             fields = emit(program, padded, common, weights, attributes)
             fields |= _kept_rows(padded, windows, attributes, program) if keeps else {}
         program.emit(kernel, operands, **fields)
-    if spread:
+    if is_spread:
         return y.shaped(1, shape[1] * block[0], shape[2] * block[1], channels // math.prod(block))
     return y if block == (1, 1) else blocks_to_pixels(y, *block, program)
 

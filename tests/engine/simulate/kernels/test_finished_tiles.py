@@ -118,6 +118,14 @@ def test_windows_in_place_at_the_ends_of_rows_and_tiles(
         compute(lower_convolution, OP, [x, *constants, np.zeros(channels, np.int8), e], **attributes, **sums)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_several_samples(size: int) -> None:
+    constants = [noise(32, size, size, 16), np.arange(32, dtype=np.int32) * 90, np.zeros(32, np.int8)]
+    window = {"kernel_shape": [size, size], "pads": [size // 2] * 4}
+    result = compute(lower_convolution, OP, [noise(3, 6, 20, 16), *constants], **window, **WORD_STAGE)
+    assert result.shape == (3, 6, 20, 32)
+
+
 @needs_quads
 @pytest.mark.parametrize(
     ("shape", "channels", "window", "in_place"),
