@@ -149,17 +149,11 @@ def decide(
         is_certain: whether the file leaves no doubt about the first guess: labels must be sure to say otherwise.
     """
 
-    answers: dict[Normalisation, list[list[Array]]] = {}
-
     def tried(guess: Normalisation, count: int) -> Tried:
-        before = answers.get(guess, [])
-        shown = images[few:count] if before else images[:count]
-        views = [shown, shown[:, :, ::-1]] if mirrored else [shown]
-        found = [network(guess.apply(view, layout)) for view in views]
-        for own, earlier in zip(found, before, strict=bool(before)):
-            own[:] = [np.concatenate(pair) for pair in zip(earlier, own, strict=True)]
-        answers[guess] = found
-        value, evidence, first = judge(found[0], found[1] if mirrored else [], count)
+        shown = images[:count]
+        outputs = network(guess.apply(shown, layout))
+        mirror = network(guess.apply(shown[:, :, ::-1], layout)) if mirrored else []
+        value, evidence, first = judge(outputs, mirror, count)
         return Tried(guess, value, evidence, count, first)
 
     few = min(FEW, len(images))

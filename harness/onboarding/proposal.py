@@ -158,8 +158,9 @@ def propose(
 
 def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, fits: bool) -> str:
     """What the float model runs on, and about how long, where that is long; else empty."""
-    views = 1 if fits else 2 if head.task is TaskKind.CLASSIFICATION else 0
-    tried = views * (len(normalisations(network.channels)) * FEW + 4 * (MANY - FEW))
+    tried = len(normalisations(network.channels)) * FEW + MANY * 4 if fits else 0
+    if not fits and head.task is TaskKind.CLASSIFICATION:
+        tried = 2 * (len(normalisations(network.channels)) * FEW + MANY * 4)
     seconds = network.seconds * (tried + options.evaluation)
     if seconds < _LONG:
         return ""

@@ -60,28 +60,6 @@ def test_labels_tell_the_order_of_colours(channels: tuple[int, ...], colour: Inp
     assert all(tried.value < 0.5 for tried in found.ranking if tried.guess.colour is not colour)
 
 
-def test_no_image_is_answered_twice_under_a_normalisation(tmp_path: Path) -> None:
-    runner = Runner(colour_classifier(tmp_path / "net.onnx", (0, 1, 2)), "image")
-    pixels, labels = images()
-    fed: list[int] = []
-
-    def network(inputs: np.ndarray) -> list[np.ndarray]:
-        fed.append(len(inputs))
-        return runner(inputs)
-
-    guesses = normalisations(3)
-    found = decide(
-        network, Layout.NCHW, guesses, pixels, by_labels(open_metric("top1"), {0: labels}), Basis.LABELS, mirrored=False
-    )
-    finalists = [tried for tried in found.ranking if tried.images == len(pixels)]
-    assert fed == [8] * len(guesses) + [len(pixels) - 8] * len(finalists)
-    alone = decide(
-        runner, Layout.NCHW, [finalists[0].guess], pixels, by_labels(open_metric("top1"), {0: labels}), Basis.LABELS,
-        mirrored=False,
-    )  # fmt: skip
-    np.testing.assert_array_equal(alone.ranking[0].evidence, finalists[0].evidence)
-
-
 def test_the_number_of_the_first_class_is_tried(tmp_path: Path) -> None:
     runner = Runner(colour_classifier(tmp_path / "net.onnx"), "image")
     pixels, labels = images()
