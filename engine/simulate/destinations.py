@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.tiles import SCALE
-from engine.simulate.lowering.common import Axis, joined
+from engine.simulate.lowering.common import Axis, dense_strides, joined
 from engine.simulate.program import Assembler, Buffer, Instruction, PythonStep, Tensor
 
 STORED = {"y": ("y_pitch", "y_line", "flip"), "z": ("z_pitch", "z_line", "z_flip")}
@@ -224,10 +224,11 @@ def _destination_of(
         line = fields["out_w"] * fields["in_c"]
         first = fields["top"] * line + fields["left"] * fields["in_c"]
         return Destination(replace(y, start=y.start + first), channels, line, fields.get("flip", 0))
-    axes = _axes(constants, mover)
-    if fields["start"] or mover.operands["x"].start or not axes or axes[-1][1:] != (1, 1):
+    axes = _axes(constants, mover) or [(1, 1, 1)]
+    sizes, x_steps, steps = zip(*axes, strict=True)
+    is_in_order = x_steps == dense_strides(sizes) and steps[-1] == 1
+    if fields["start"] or mover.operands["x"].start or not is_in_order:
         return None
-    sizes, steps = tuple(axis[0] for axis in axes), tuple(axis[2] for axis in axes)
     places = {
         (height * width * channels,): (channels, width * channels),
         (height * width, channels): (steps[0], width * steps[0]),

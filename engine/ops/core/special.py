@@ -6,6 +6,7 @@ extension module with the functions takes 3 ms by itself.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import ExtensionFileLoader, PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -43,11 +44,12 @@ def _function(name: str) -> np.ufunc:
     folders = [str(Path(folder) / "special") for folder in (package and package.submodule_search_locations) or ()]
     spec = PathFinder.find_spec(_COMPILED, folders)
     if spec is not None and isinstance(spec.loader, ExtensionFileLoader):
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found = getattr(module, name, None)
-        if isinstance(found, np.ufunc):
-            return found
+        with suppress(ImportError):
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            found = getattr(module, name, None)
+            if isinstance(found, np.ufunc):
+                return found
     return public_function(name)
 
 

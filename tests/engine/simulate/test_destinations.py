@@ -20,7 +20,7 @@ from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.lowering import convolution
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.lowering.elementwise import lower_dequantize
-from engine.simulate.lowering.movement import concat, transpose
+from engine.simulate.lowering.movement import bordered, concat, lower_upsample, transpose
 from engine.simulate.lowering.pooling import lower_max_pool
 from engine.simulate.lowering.transposed import lower_transposed_convolution
 from engine.simulate.program import Assembler, PythonStep, Tensor, aligned_zeros
@@ -95,7 +95,7 @@ def check(build: Build, shape: tuple[int, ...]) -> tuple[list[Kind], list[Kind]]
 @st.composite
 def builds(draw: st.DrawFn) -> Build:
     """Networks of a few convolutions, sums, joins, pools and transposed convolutions; some results are kept."""
-    makers = st.sampled_from(["conv", "conv", "sum", "join", "pool", "double"])
+    makers = st.sampled_from(["conv", "conv", "conv", "sum", "join", "pool", "double", "turn", "repeat", "edge"])
     steps = draw(st.lists(st.tuples(makers, st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=7))
     channels = draw(st.lists(st.sampled_from([1, 3, LANES, 20, 3 * LANES, 70]), min_size=8, max_size=8))
     sizes = draw(st.lists(st.sampled_from([1, 3, 3]), min_size=8, max_size=8))
@@ -111,6 +111,12 @@ def builds(draw: st.DrawFn) -> Build:
                 images.append(pooled(program, a))
             elif kind == "join" and a.shape[:3] == b.shape[:3]:
                 images.append(concat([a, b], 3, program))
+            elif kind == "turn":
+                images.append(transpose(a, (0, 2, 1, 3), program))
+            elif kind == "repeat" and a.shape[1] < 40:
+                images.append(lower_upsample(call("HzQuantizedResizeUpsample", a, scale=[2, 1]), program))
+            elif kind == "edge":
+                images.append(bordered(a, (0, 1, 0, 0), (0, 0, 2, 0), "edge", program))
             elif kind == "sum":
                 images.append(conv(program, a, a.shape[3], sizes[index], e=a))
             else:
@@ -161,6 +167,24 @@ def test_what_others_write_is_still_padded() -> None:
     before, after = check(build, (1, 8, 40, 16))
     assert (before.count(Kind.COPY), after.count(Kind.COPY)) == (2, 1)
     assert before.count(Kind.PAD) == after.count(Kind.PAD)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_rows_that_become_columns_are_copied(size: int) -> None:
+    """A square map turned has the size that it had."""
+
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        return [transpose(conv(program, x, 4 * LANES, size), (0, 2, 1, 3), program)]
+
+    before, after = check(build, (1, 12, 12, 16))
+    assert before == after
+
+
+def test_single_elements_are_joined() -> None:
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        return [concat([conv(program, x, 1, 1), conv(program, x, 1, 1)], 3, program)]
+
+    check(build, (1, 1, 1, 4))
 
 
 def test_pixels_between_zeros_are_not_overwritten() -> None:
