@@ -209,6 +209,14 @@ class FloatSession:
         return in_batches(feed, self.inputs, self._types, self.batch)
 
 
+def runs_in_parts(model: ir.Model, kernels: Kernels) -> bool:
+    """Whether :meth:`FloatSession.visit` shows what a part of ``model`` gives before it computes the next one.
+
+    Outputs then need no memory of their own.
+    """
+    return kernels is Kernels.PLAIN and any(map(has_own_arithmetic, model.graph))
+
+
 def in_batches(
     feed: Mapping[str, Array],
     shapes: Mapping[str, tuple[int, ...]],

@@ -154,17 +154,28 @@ def calibration_input(images: Images, spec: InputSpec) -> NDArray[np.float32]:
     Returns:
         float32 minus 128, in the colours of ``spec.type_rt`` and the layout of the float model.
     """
-    check_conversion(spec.type_train, spec.type_rt)
+    ordered = in_run_time_order(images, spec)
+    if ordered is not None:
+        return _in_layout(ordered.astype(np.float32) - np.float32(INPUT_OFFSET), spec)
     pixels = images.astype(np.float32)
-    match spec.type_rt:
-        case InputType.RGB | InputType.BGR if spec.type_rt is not spec.type_train:
-            pixels = pixels[..., ::-1]
-        case InputType.YUV444 | InputType.NV12:
-            if spec.type_train is not InputType.YUV444:
-                pixels = _to_yuv(pixels, spec.type_train, spec.space_and_range)
-            if spec.type_rt is InputType.NV12 and spec.space_and_range is SpaceAndRange.REGULAR:
-                pixels = unpack_nv12(pack_nv12(_truncate(pixels))).astype(np.float32)
+    if spec.type_train is not InputType.YUV444:
+        pixels = _to_yuv(pixels, spec.type_train, spec.space_and_range)
+    if spec.type_rt is InputType.NV12 and spec.space_and_range is SpaceAndRange.REGULAR:
+        pixels = unpack_nv12(pack_nv12(_truncate(pixels))).astype(np.float32)
     return _in_layout(pixels - np.float32(INPUT_OFFSET), spec)
+
+
+def in_run_time_order(images: Images, spec: InputSpec) -> Images | None:
+    """Images of the training format in the colours of ``spec.type_rt``, a view; None where those must be computed.
+
+    Args:
+        images: uint8 or float, shape (N, H, W, C), in format ``spec.type_train``.
+        spec: the input.
+    """
+    check_conversion(spec.type_train, spec.type_rt)
+    if spec.type_train is spec.type_rt:
+        return images
+    return images[..., ::-1] if {spec.type_train, spec.type_rt} == {InputType.RGB, InputType.BGR} else None
 
 
 def as_trained(images: Images, spec: InputSpec) -> NDArray[np.float32]:

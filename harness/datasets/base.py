@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +29,9 @@ NO_LABEL = -1
 
 Images = NDArray[np.uint8]
 """uint8, shape (images, height, width, channels), channels in the order of the data set's :class:`Colour`."""
+
+KEPT_BYTES = 128 << 20
+"""Bytes of images that a split keeps."""
 
 IMAGE = "image"
 """The only part of a sample that is an image and nothing else."""
@@ -155,6 +158,27 @@ class Split(ABC):
                 f"split {self.name!r}: images {start}..{last} requested, but it holds 0..{len(self)} (end excluded)"
             )
         return range(start, last)
+
+
+class KeptImages:
+    """Images of a split as they were read, the first that fit into :data:`KEPT_BYTES`.
+
+    What a process does with a data set reads the same images again and again.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, Images] = {}
+        self._left = KEPT_BYTES
+
+    def get(self, index: int, read: Callable[[], Images]) -> Images:
+        """Image ``index``: kept, or what ``read`` gives."""
+        if index in self._found:
+            return self._found[index]
+        image = read()
+        if image.nbytes <= self._left:
+            self._left -= image.nbytes
+            self._found[index] = image
+        return image
 
 
 class ArraySplit(Split):

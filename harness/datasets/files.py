@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,9 +16,9 @@ from pydantic import Field, field_validator
 
 from engine.errors import CalibrationDataError
 from engine.untrusted import read_npy
-from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
+from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, KeptImages, Split, Targets, stacked
 from harness.datasets.labelled_folder import LabelledFile, classes_of, fingerprint, read_labels
-from harness.datasets.transformers import Scale, apply, parse_chain, read_image, to_uint8
+from harness.datasets.transformers import Scale, apply, parse_chain, read_image, reversed_colours, to_uint8
 from harness.files import paths
 from harness.files.strict_yaml import StrictModel
 from harness.terms import ReadMode
@@ -85,6 +86,7 @@ class FileSplit(Split):
     def __init__(self, name: str, samples: Sequence[LabelledFile], image_format: ImageFormat) -> None:
         super().__init__(name, len(samples))
         self.samples, self._format = samples, image_format
+        self._kept = KeptImages()
 
     @abstractmethod
     def read(self, path: Path) -> NDArray[np.uint8]:
@@ -95,7 +97,8 @@ class FileSplit(Split):
         return self.samples[index].path
 
     def _images(self, indices: range) -> Images:
-        return stacked((self._checked(self.samples[index].path) for index in indices), len(indices), self._format)
+        images = (self._kept.get(at, partial(self._checked, self.samples[at].path)) for at in indices)
+        return stacked(images, len(indices), self._format)
 
     def _checked(self, path: Path) -> NDArray[np.uint8]:
         image = self.read(path)
@@ -217,7 +220,7 @@ def rgb(options: ImageOptions) -> ImageFormat:
 def as_rgb(image: NDArray[np.float32], mode: ReadMode) -> NDArray[np.uint8]:
     """What ``mode`` reads as RGB, 0..255."""
     if mode is ReadMode.OPENCV:
-        return to_uint8(image[..., ::-1])
+        return reversed_colours(to_uint8(image))
     return to_uint8(Scale(scale_value=255)(image, mode))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +16,18 @@ from pydantic import Field
 
 from engine.errors import CalibrationDataError
 from harness.datasets.annotations import Annotated, LabelFormat, read_annotations
-from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
+from harness.datasets.base import (
+    NO_LABEL,
+    Colour,
+    Dataset,
+    ImageFormat,
+    Images,
+    KeptImages,
+    SceneTarget,
+    Split,
+    Targets,
+    stacked,
+)
 from harness.datasets.files import as_rgb
 from harness.datasets.fitting import GRAY, fit_steps, placement
 from harness.datasets.mask_annotations import IGNORED, read_mask
@@ -108,20 +120,33 @@ class _OwnSplit(Split):
     def __init__(self, name: str, images: Sequence[Annotated], options: OwnImagesOptions) -> None:
         super().__init__(name, len(images))
         self._listed, self._options = tuple(images), options
+        self._original_sizes: dict[Path, tuple[int, int]] = {}
+        self._kept = KeptImages()
 
     def file_of(self, index: int) -> Path:
         return self._listed[index].path
 
     def _images(self, indices: range) -> Images:
         shape = ImageFormat(height=self._options.height, width=self._options.width, colour=self._options.colour)
-        return stacked((fitted(self._listed[index].path, self._options) for index in indices), len(indices), shape)
+        return stacked((self._kept.get(at, partial(self._fitted, at)) for at in indices), len(indices), shape)
+
+    def _fitted(self, index: int) -> Images:
+        return fitted(self._read(self._listed[index]), self._options)
+
+    def _read(self, image: Annotated) -> NDArray[np.float32]:
+        """The file, with its height and width noted, which labels refer to."""
+        found = read_image(image.path, self._options.read_mode)
+        self._original_sizes[image.path] = (found.shape[0], found.shape[1])
+        return found
 
     def _targets(self, indices: range) -> Targets:
         options = self._options
 
         def scene(image: Annotated) -> SceneTarget:
-            original = read_image(image.path, options.read_mode).shape[:2]
-            return scene_on(image, (original[0], original[1]), options.size, options.fit, options.first_class)
+            if image.path not in self._original_sizes:
+                self._read(image)
+            original = self._original_sizes[image.path]
+            return scene_on(image, original, options.size, options.fit, options.first_class)
 
         return targets_of([self._listed[index] for index in indices], options.first_class, scene)
 
@@ -152,16 +177,15 @@ def targets_of(images: Sequence[Annotated], first_class: int, scene: Callable[[A
     return np.array([image.label + first_class for image in images], np.int64)
 
 
-def fitted(path: Path, options: OwnImagesOptions) -> NDArray[np.uint8]:
-    """One image, uint8, (height, width, channels).
+def fitted(image: NDArray[np.float32], options: OwnImagesOptions) -> NDArray[np.uint8]:
+    """One image, as ``options.read_mode`` reads it, in the size and colours of the data set.
 
-    Raises:
-        CalibrationDataError: the file is no image.
-        MissingError: the package that reads images is not installed.
+    Returns:
+        uint8, (height, width, channels).
     """
     mode = options.read_mode
     gray = GRAY if mode is ReadMode.OPENCV else GRAY / 255
-    image = apply(fit_steps(options.fit, options.size, gray), read_image(path, mode), mode)
+    image = apply(fit_steps(options.fit, options.size, gray), image, mode)
     if options.colour is Colour.RGB:
         return as_rgb(image, mode)
     if mode is ReadMode.OPENCV:

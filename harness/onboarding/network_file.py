@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -112,7 +114,7 @@ class NetworkFile:
         begins_with: operators between the input and the first layer that learns.
         subtracted: what a subtraction or batch normalisation subtracts there, in units of the input; a mean.
         scaled: factor of multiplications and divisions there, mean over channels; None where there are none.
-        seconds: that one image takes in ONNX Runtime.
+        seconds: that one image takes in ONNX Runtime, on one thread.
         remarks: what the file declares and ONNX Runtime does otherwise.
     """
 
@@ -142,7 +144,7 @@ class NetworkFile:
 
 
 class Runner:
-    """A network in ONNX Runtime, one sample at a time.
+    """A network in ONNX Runtime, a sample per run, which one thread computes; several samples take several threads.
 
     Args:
         path: the file.
@@ -151,11 +153,12 @@ class Runner:
 
     def __init__(self, path: Path, input_name: str = "") -> None:
         try:
-            self._session = float_session(path)
+            self._session = float_session(path, threads=1)
         except Exception as error:  # its errors have no common class of their own
             raise ModelError(f"{path}: ONNX Runtime cannot open it: {' '.join(str(error).split())[:300]}") from error
         self._path, self._input = path, input_name
         self.names = [output.name for output in self._session.get_outputs()]
+        self._pool = ThreadPoolExecutor(runs_at_once())
 
     def __call__(self, inputs: NDArray[np.float32]) -> list[NDArray[Any]]:
         """Outputs for ``inputs``, float32, (images, …): one array per output, images in the first dimension.
@@ -163,7 +166,7 @@ class Runner:
         Raises:
             ModelError: ONNX Runtime refuses the image.
         """
-        columns = zip(*(self.run(image) for image in inputs), strict=True)
+        columns = zip(*self._pool.map(self.run, inputs), strict=True)
         return images_first([np.concatenate(column) for column in columns], len(inputs))
 
     def run(self, image: NDArray[np.float32]) -> list[NDArray[Any]]:
@@ -190,6 +193,14 @@ class Runner:
             text = " ".join(str(error).split())[:300]
             raise ModelError(f"{self._path}: does not run on {words}: {text}") from error
         return [np.asarray(array) for array in found]
+
+
+def runs_at_once() -> int:
+    """Samples that a :class:`Runner` computes at a time: one per core, but few, as each has its own memory."""
+    return min(os.cpu_count() or 1, _MOST_AT_ONCE)
+
+
+_MOST_AT_ONCE = 8
 
 
 def read_network(path: Path, size: tuple[int, int] | None = None) -> NetworkFile:

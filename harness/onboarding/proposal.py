@@ -37,7 +37,7 @@ from harness.onboarding.judging import (
     information_floor,
 )
 from harness.onboarding.map_heads import text_map
-from harness.onboarding.network_file import NetworkFile, OutputTensor, Runner, read_network
+from harness.onboarding.network_file import NetworkFile, OutputTensor, Runner, read_network, runs_at_once
 from harness.onboarding.numbering import numbering_note
 from harness.onboarding.sources import DataSource, find_source
 from harness.zoo.cards import Labels, TaskKind
@@ -46,6 +46,8 @@ _CALIBRATION, _EVALUATION = 100, 400
 """Most calibration and evaluation images on a card."""
 
 
+_AT_ONCE = 8
+"""Evaluation images that are read at a time."""
 _MOST_VALUES, _FEWEST = 1 << 27, 8
 """Most output values held at once; outputs of this number of images are held in any case."""
 
@@ -161,7 +163,7 @@ def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, f
     tried = len(normalisations(network.channels)) * FEW + MANY * 4 if fits else 0
     if not fits and head.task is TaskKind.CLASSIFICATION:
         tried = 2 * (len(normalisations(network.channels)) * FEW + MANY * 4)
-    seconds = network.seconds * (tried + options.evaluation)
+    seconds = network.seconds * (tried + options.evaluation) / runs_at_once()
     if seconds < _LONG:
         return ""
     return (
@@ -361,7 +363,8 @@ def _float_outputs(
 ) -> Sequence[NDArray[Any]]:
     """Outputs of the float model on the evaluation images."""
     split = dataset.split("evaluation")
-    parts = [runner(best.apply(split.images(at, at + 1), network.layout)) for at in range(len(split))]
+    starts = range(0, len(split), _AT_ONCE)
+    parts = [runner(best.apply(split.images(at, min(at + _AT_ONCE, len(split))), network.layout)) for at in starts]
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 

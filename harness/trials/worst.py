@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,15 +110,16 @@ def worst_picture(predictions: Arrays, image_of: Callable[[int], NDArray[np.uint
         pixels = image_of(index)
         if pixels is None:
             continue
+        picture = _within_square(pixels)
         for number, who in enumerate(speakers):
-            sheet.paste(_panel(pixels, predictions, who, place), (left + number * _SIDE, top))
+            sheet.paste(_panel(picture, predictions, who, place), (left + number * _SIDE, top))
         score, cosine = predictions["per_sample"][index], predictions["per_sample_cosine"][index]
         draw.text((left, top + _SIDE), f"{index}: {score:.3g}, cos {cosine:.4f}", fill="black")
         for number, who in enumerate(speakers):
             words = _HEADINGS[who] if who else _answer(predictions, index, place)
             draw.text((left + number * _SIDE, top + _SIDE + _CAPTION), words, fill="black")
     buffer = io.BytesIO()
-    sheet.save(buffer, "PNG", optimize=True)
+    sheet.save(buffer, "PNG")
     return buffer.getvalue()
 
 
@@ -125,19 +127,24 @@ def _has_scenes(predictions: Arrays) -> bool:
     return "worst.size" in predictions
 
 
-def _panel(pixels: NDArray[np.uint8], predictions: Arrays, who: str, place: int) -> Picture:
-    """The image within a square, with what ``who`` says of it."""
+def _within_square(pixels: NDArray[np.uint8]) -> Picture:
+    """The image in the size of a panel."""
     from PIL import Image
 
     picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).convert("RGB")
     scale = (_SIDE - 2) / max(picture.size)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-    picture = picture.resize(size, Image.Resampling.NEAREST if scale > 1 else Image.Resampling.BILINEAR)
+    return picture.resize(size, Image.Resampling.NEAREST if scale > 1 else Image.Resampling.BILINEAR)
+
+
+def _panel(picture: Picture, predictions: Arrays, who: str, place: int) -> Picture:
+    """A copy of ``picture`` with what ``who`` says of it."""
     if f"worst.{who}.masks" in predictions:
-        picture = _with_mask(picture, predictions[f"worst.{who}.masks"][place])
+        return _with_mask(picture, predictions[f"worst.{who}.masks"][place])
+    panel = picture.copy()
     if f"worst.{who}.boxes" in predictions:
-        _draw_boxes(picture, predictions[f"worst.{who}.boxes"], place, predictions["worst.size"])
-    return picture
+        _draw_boxes(panel, predictions[f"worst.{who}.boxes"], place, predictions["worst.size"])
+    return panel
 
 
 def _with_mask(picture: Picture, mask: NDArray[np.uint8]) -> Picture:
@@ -167,7 +174,22 @@ def _draw_boxes(picture: Picture, rows: NDArray[np.float32], place: int, size: N
             outline=colour,
             width=2,
         )
-        draw.text((left + 3, top + 1), str(int(class_)), fill="white", stroke_width=1, stroke_fill="black")
+        for letters, fill in zip(_number(int(class_)), ("black", "white"), strict=True):
+            draw.bitmap((round(left) + 2, round(top)), letters, fill)
+
+
+@lru_cache(maxsize=256)
+def _number(class_: int) -> tuple[Picture, Picture]:
+    """The number of a class as masks, with a stroke around it and without; a picture holds hundreds of them."""
+    from PIL import Image, ImageDraw
+
+    text, masks = str(class_), []
+    width, height = (int(edge) + 2 for edge in ImageDraw.Draw(Image.new("L", (1, 1))).textbbox((1, 1), text)[2:])
+    for stroke in (1, 0):
+        mask = Image.new("L", (width, height))
+        ImageDraw.Draw(mask).text((1, 1), text, fill=255, stroke_width=stroke)
+        masks.append(mask)
+    return masks[0], masks[1]
 
 
 def _rgb(class_: int) -> Colour:

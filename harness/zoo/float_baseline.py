@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from harness.metrics import Score
 from harness.zoo.cards import ModelCard, evaluation_images
 from harness.zoo.float_session import float_session
 
-_IMAGES_AT_ONCE = 64
+_IMAGES_AT_ONCE = 16
 
 
 def float_outputs(card: ModelCard, count: int | None = None, threads: int = 1) -> list[NDArray[Any]]:
@@ -34,14 +33,16 @@ def float_outputs(card: ModelCard, count: int | None = None, threads: int = 1) -
     """
     session = float_session(card.model_path(), threads=1)
     split, total = evaluation_images(card, count)
-    collected: list[list[NDArray[Any]]] = [[] for _ in session.get_outputs()]
+    collected: list[list[NDArray[Any]]] = []
+    running: list[Future[list[NDArray[Any]]]] = []
     with ThreadPoolExecutor(threads) as pool:
-        for start in range(0, total, _IMAGES_AT_ONCE):
+        for start in range(0, total, _IMAGES_AT_ONCE):  # images are read while those before are computed
             feeds = one_by_one(card.float_inputs(split.take(start, min(start + _IMAGES_AT_ONCE, total))))
-            for results in pool.map(partial(session.run, None), feeds):
-                for column, result in zip(collected, results, strict=True):
-                    column.append(result)
-    return images_first([np.concatenate(column) for column in collected], total)
+            submitted = [pool.submit(session.run, None, feed) for feed in feeds]
+            collected += [results.result() for results in running]
+            running = submitted
+        collected += [results.result() for results in running]
+    return images_first([np.concatenate(column) for column in zip(*collected, strict=True)], total)
 
 
 def float_score(card: ModelCard, count: int | None = None) -> Score:

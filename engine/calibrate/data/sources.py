@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from engine.config import InputSpec
 from engine.errors import CalibrationDataError, hint
-from engine.frontend.colour import calibration_input
+from engine.frontend.colour import INPUT_OFFSET, calibration_input, in_run_time_order
 from engine.ir import shape_of
 from engine.terms import InputType, Layout
 from engine.untrusted import opened_image, read_npy
@@ -290,8 +290,25 @@ def as_fed(samples: Array, spec: InputSpec | None) -> Array:
         samples = samples.astype(np.float32) if samples.dtype.kind == "f" else samples
     if spec is None or not spec.is_image:
         return samples
-    channels_last = samples if spec.layout_train is Layout.NHWC else samples.transpose(0, 2, 3, 1)
-    return calibration_input(channels_last, spec)
+    return calibration_input(_channels_last(samples, spec), spec)
+
+
+def bytes_as_fed(samples: Array, spec: InputSpec) -> Array | None:
+    """What :func:`as_fed` gives, as int8; None where those are not all whole numbers from -128 to 127.
+
+    They are where images are uint8 and their colours are not computed.
+    """
+    if not spec.is_image or samples.dtype != np.uint8:
+        return None
+    ordered = in_run_time_order(_channels_last(samples, spec), spec)
+    if ordered is None:
+        return None
+    fed: Array = (np.ascontiguousarray(ordered) ^ np.uint8(INPUT_OFFSET)).view(np.int8)
+    return fed if spec.layout_train is Layout.NHWC else fed.transpose(0, 3, 1, 2)
+
+
+def _channels_last(samples: Array, spec: InputSpec) -> Array:
+    return samples if spec.layout_train is Layout.NHWC else samples.transpose(0, 2, 3, 1)
 
 
 def _list_files(folder: Path) -> tuple[Path, ...]:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from enum import StrEnum
-from threading import Lock
+from operator import itemgetter
+from threading import Condition
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +32,7 @@ from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.progress import Progress
 from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
-from engine.floats.float_model import FloatSession, Kernels
+from engine.floats.float_model import FloatSession, Kernels, runs_in_parts
 from engine.floats.grouping import GROUP, TogetherSession, group_size, mixes_group
 from engine.ir import shape_of
 from engine.optimize.base import clip_bounds
@@ -152,7 +154,8 @@ def collect(
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
-    for chunk in _chunks(shapes, _shapes(optimized, shown), options.batch):
+    held = 1 if runs_in_parts(optimized, options.kernels) else options.batch
+    for chunk in _chunks(shapes, _shapes(optimized, shown), held):
         again = [name for name, differs in chosen.items() if differs and name in chunk]
         stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs, together=together)
         outputs = None
@@ -190,12 +193,12 @@ def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOpt
     return tensors_per_channel(model, names) if options.per_channel else {}
 
 
-def _chunks(shapes: Mapping[str, Shape], shown: Mapping[str, Shape], batch: int) -> Iterator[dict[str, Shape]]:
-    """``shapes`` in pieces whose buffers, for ``batch`` samples, stay below the limit; the first has ``shown`` too."""
+def _chunks(shapes: Mapping[str, Shape], shown: Mapping[str, Shape], held: int) -> Iterator[dict[str, Shape]]:
+    """``shapes`` in pieces whose buffers, for ``held`` samples, stay below the limit; the first has ``shown`` too."""
     chunk: dict[str, Shape] = {}
-    size = batch * 4 * sum(map(math.prod, shown.values()))
+    size = held * 4 * sum(map(math.prod, shown.values()))
     for name, shape in shapes.items():
-        needed = batch * 4 * math.prod(shape)
+        needed = held * 4 * math.prod(shape)
         if chunk and size + needed > BUFFER_LIMIT:
             yield chunk
             chunk, size = {}, 0
@@ -316,7 +319,7 @@ class _Stream:
         self.bounds = _bounds(model)
         size = len(data) * sum(4 * math.prod(shapes[name]) for name in again)
         self._keeping = frozenset(again) if size <= KEPT_LIMIT else frozenset()
-        self._kept: list[list[tuple[str, NDArray[np.float32]]]] = []
+        self._kept: list[list[tuple[int, str, NDArray[np.float32]]]] = []
 
     def show(
         self,
@@ -332,14 +335,13 @@ class _Stream:
             guesses: the range that a histogram was begun with, by tensor; where the first group has another, its
                 observer begins anew with that and is shown the group again.
         """
-        starts = range(0, samples, self.group)
-        seen = 0 if self._progress is None else self._progress.begin(observers, len(starts))
-        for index in range(seen, len(starts)):
-            stop = min(starts[index] + self.group, samples)
-            self._show_group(observers, starts[index], stop)
+        takes = self._takes(samples)
+        seen = 0 if self._progress is None else self._progress.begin(observers, len(takes))
+        for index in range(seen, len(takes)):
+            self._show_take(observers, index, takes[index])
             if index == 0:
                 self._repeat(
-                    {name: observers[name] for name in guesses if observers[name].maximum != guesses[name]}, stop
+                    {name: observers[name] for name in guesses if observers[name].maximum != guesses[name]}, takes[0]
                 )
             for observer in observers.values():
                 observer.end_group()
@@ -348,39 +350,96 @@ class _Stream:
         if self._progress is not None:
             self._progress.end(observers)
 
-    def _repeat(self, observers: Mapping[str, DistributionObserver], stop: int) -> None:
+    def _takes(self, samples: int) -> list[range]:
+        """The samples that are read and run at a time: the first group, then groups, of a single sample several."""
+        first, many = min(self.group, samples), max(self.group, GROUP)
+        return [range(first), *(range(at, min(at + many, samples)) for at in range(first, samples, many))]
+
+    def _repeat(self, observers: Mapping[str, DistributionObserver], take: range) -> None:
         """Let ``observers`` begin anew and show them the first group."""
         for observer in observers.values():
             observer.begin_anew()
         if observers:
-            self._show_group(observers, 0, stop)
+            self._show_take(observers, 0, take)
 
-    def _show_group(self, observers: Mapping[str, DistributionObserver], start: int, stop: int) -> None:
-        index = start // self.group
+    def _show_take(self, observers: Mapping[str, DistributionObserver], index: int, take: range) -> None:
+        """Show ``observers`` the samples of ``take``, which has this number."""
+        turns = _Turns(observers, 0 if len(take) <= self.group else self.group)
         if observers.keys() <= self._keeping and index < len(self._kept):
-            for name, array in self._kept[index]:
-                if name in observers:
-                    observers[name].update(as_channels(array))
+            for first, name, array in sorted(self._kept[index], key=itemgetter(0)):
+                turns.update(first, name, array, self._samples(name, array))
             return
-        locks = {name: Lock() for name in observers}
-        kept: list[tuple[str, NDArray[np.float32]]] = []
+        kept: list[tuple[int, str, NDArray[np.float32]]] = []
 
         def see(first: int, name: str, array: NDArray[np.float32]) -> None:
             if self._outputs is not None:
-                self._outputs.see(start + first, name, array)
+                self._outputs.see(take.start + first, name, array)
             if name in self._keeping:
-                kept.append((name, array.copy()))
-            if name in observers:
-                with locks[name]:
-                    observers[name].update(as_channels(array))
+                kept.append((first, name, array.copy()))
+            turns.update(first, name, array, self._samples(name, array))
 
-        feed = self.data.read(start, stop)
-        for name in self._fed:
-            see(0, name, np.ascontiguousarray(feed[name], np.float32))
-        if self._session is not None:
-            self._session.visit(feed, see)
+        feed = self.data.read(take.start, take.stop)
+        with turns:
+            for name in self._fed:
+                see(0, name, np.ascontiguousarray(feed[name], np.float32))
+            if self._session is not None:
+                self._session.visit(feed, see)
         if index == len(self._kept):
             self._kept.append(kept)
+
+    def _samples(self, name: str, array: NDArray[np.float32]) -> int:
+        """How many samples ``array`` holds."""
+        return len(array) // self.shapes[name][0] if self.shapes.get(name) else 1
+
+
+class _Turns:
+    """Lets observers see samples that several threads compute.
+
+    Args:
+        observers: by tensor; values of others are passed over.
+        group: samples of a group, of which an observer sees one after the other, in order, and ends each; a thread
+            that is ahead waits. 0 where all samples are of one group, which may come in any order.
+    """
+
+    def __init__(self, observers: Mapping[str, DistributionObserver], group: int) -> None:
+        self._observers, self._group = observers, group
+        self._seen = dict.fromkeys(observers, 0)
+        self._busy: set[str] = set()
+        self._changed = Condition()
+        self._has_failed = False
+
+    def update(self, first: int, name: str, array: NDArray[np.float32], samples: int) -> None:
+        """Show the observer of ``name`` the values of ``samples`` samples, of which ``first`` is the first's number."""
+        if name not in self._observers:
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_failed or self._may_see(name, first))
+            if self._has_failed:
+                raise CancelledError
+            self._busy.add(name)
+        observer = self._observers[name]
+        if self._group:
+            for values in np.split(array, samples // self._group):
+                observer.update(as_channels(values))
+                observer.end_group()
+        else:
+            observer.update(as_channels(array))
+        with self._changed:
+            self._busy.remove(name)
+            self._seen[name] += samples
+            self._changed.notify_all()
+
+    def _may_see(self, name: str, first: int) -> bool:
+        return name not in self._busy and (not self._group or self._seen[name] == first)
+
+    def __enter__(self) -> None:
+        """What fails inside wakes all that wait."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            with self._changed:
+                self._has_failed = True
+                self._changed.notify_all()
 
 
 def _bounds(model: ir.Model) -> dict[str, float]:

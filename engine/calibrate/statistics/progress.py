@@ -17,7 +17,7 @@ from engine.errors import OutputError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file format."""
 
 SECONDS = 10.0

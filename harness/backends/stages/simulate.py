@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.data.sources import as_fed
+from engine.calibrate.data.sources import as_fed, bytes_as_fed
 from engine.config import InputSpec
 from engine.convert.items import QUANTIZED, THREADS
 from engine.convert.runner import Stage, Work
@@ -41,10 +41,11 @@ def integer_feed(session: Session, inputs: Mapping[str, Array], specs: Sequence[
 
 def _as_taken(values: Array, spec: InputSpec, wanted: TensorInfo) -> Array:
     """One input."""
-    fed = as_fed(values, spec)
+    whole = bytes_as_fed(values, spec) if wanted.dtype == np.int8 else None
+    fed = as_fed(values, spec) if whole is None else whole
     if fed.ndim == len(wanted.shape) == _IMAGE_RANK and fed.shape[1:] != wanted.shape[1:]:
         fed = fed.transpose(0, 2, 3, 1)  # nv12 is channels-last in the quantised stage (reference/calibration.md 5)
-    if np.issubdtype(wanted.dtype, np.integer):
+    if whole is None and np.issubdtype(wanted.dtype, np.integer):
         limits = np.iinfo(wanted.dtype)
         fed = np.clip(np.rint(fed), limits.min, limits.max)
     return np.ascontiguousarray(fed, wanted.dtype)

@@ -13,6 +13,7 @@ from engine.errors import CalibrationDataError
 from harness.datasets import Colour, SceneTarget
 from harness.datasets.annotations import Annotated
 from harness.datasets.own_images import OwnImages, OwnImagesOptions, drawn_order, fitted
+from harness.datasets.transformers import read_image
 from harness.terms import Fit, ReadMode
 from tests.harness.datasets.test_annotations import picture
 from tests.harness.onboarding.networks import COLOURS, colour_images
@@ -75,10 +76,11 @@ def test_images_without_labels_have_no_targets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", list(ReadMode))
 def test_every_fit_gives_the_size_and_the_colour(fit: Fit, mode: ReadMode, tmp_path: Path) -> None:
     path = colour_images(tmp_path / "images", each=1) / "0" / "0.png"
-    found = fitted(path, options(tmp_path, fit=fit, read_mode=mode))
+    image = read_image(path, mode)
+    found = fitted(image, options(tmp_path, fit=fit, read_mode=mode))
     assert found.shape == (8, 8, 3)
     assert np.abs(found[2:6, 2:6].mean(axis=(0, 1)) - COLOURS["0"]).max() < 25
-    gray = fitted(path, options(tmp_path, fit=fit, read_mode=mode, colour=Colour.GRAY))
+    gray = fitted(image, options(tmp_path, fit=fit, read_mode=mode, colour=Colour.GRAY))
     assert gray.shape == (8, 8, 1)
     luma = np.dot(COLOURS["0"], (0.299, 0.587, 0.114))
     assert abs(gray[2:6, 2:6].mean() - luma) < 25

@@ -17,8 +17,9 @@ from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.channels import channel_scales, tensors_per_channel
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors, constant_statistics
 from engine.calibrate.statistics.collection import collect as collect_here
+from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
 from engine.errors import CalibrationDataError, ModelError
-from engine.floats.float_model import FloatSession
+from engine.floats.float_model import FloatSession, Kernels
 from tests.engine.calibrate.models import EVERYTHING, TENSORS, graph, identity, residual, samples
 
 
@@ -59,6 +60,44 @@ def test_reference_histogram_depends_on_nothing_but_the_groups_of_8(seed: int, b
     within = np.concatenate([rng.permutation(x[start : start + 8]) for start in range(0, 24, 8)])
     split = collect(residual(), TENSORS, {"x": within}, options.model_copy(update={"batch": batch}))
     assert split.digest() == whole.digest()
+
+
+@pytest.mark.parametrize("kept", [0, 64 << 20])
+@pytest.mark.parametrize("kernels", list(Kernels))
+def test_single_samples_are_groups_in_their_order_however_many_threads_compute_them(
+    kernels: Kernels, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sample by sample, as the original does it where a network takes one at a time: ranges grow in that order."""
+    monkeypatch.setattr("engine.calibrate.statistics.collection.group_size", lambda model: 1)
+    monkeypatch.setattr("engine.calibrate.statistics.collection.KEPT_LIMIT", kept)
+    factors = np.random.default_rng(3).permutation(np.geomspace(1, 300, 19)).astype(np.float32)
+    x = samples(19) * factors[:, np.newaxis, np.newaxis, np.newaxis]
+    options = StatisticsOptions.covering(EVERYTHING, kernels=kernels)
+    one, several = (
+        collect(residual(), TENSORS, {"x": x}, options.model_copy(update={"threads": count})) for count in (1, 4)
+    )
+    assert several.digest() == one.digest()
+    histogram = one.tensors["x"].pooled.histogram
+    assert histogram is not None
+    expected = GrowingHistogram(float(np.abs(x[0]).max()))
+    for sample in x:
+        expected.update(sample.reshape(-1), float(np.abs(sample).max()))
+        expected.end_group()
+    np.testing.assert_array_equal(histogram.counts, expected.result().counts)
+
+
+def test_a_sample_that_fails_ends_the_wait_of_those_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.calibrate.statistics.collection.group_size", lambda model: 1)
+    seen = []
+
+    def update(self: DistributionObserver, values: NDArray[np.float32]) -> None:
+        seen.append(float(values.max()))
+        if len(seen) > len(TENSORS):
+            raise MemoryError("enough")
+
+    monkeypatch.setattr(DistributionObserver, "update", update)
+    with pytest.raises(MemoryError, match="enough"):
+        collect(residual(), TENSORS, {"x": samples(9)}, StatisticsOptions(threads=4))
 
 
 def test_tensors_beyond_the_buffer_limit_take_further_passes(monkeypatch: pytest.MonkeyPatch) -> None:

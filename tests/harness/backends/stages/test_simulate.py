@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.calibrate.data.sources import as_fed
 from engine.config import InputSpec
+from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout
 from harness.backends.stages import simulate
 from harness.backends.stages.simulate import SIMULATE, integer_feed
 from tests.harness.backends.stages import work
 
+IMAGE_CONVERSIONS = [
+    (trained, type_rt)
+    for trained, allowed in SUPPORTED_CONVERSIONS.items()
+    for type_rt in allowed
+    if trained is not InputType.FEATUREMAP
+]
 (SPEC,) = work.config().input_specs([work.CARD.input_specs[0].name])
 
 
@@ -51,6 +59,26 @@ def test_an_image_of_bytes_loses_128() -> None:
     images = np.array([0, 1, 128, 255], np.uint8).reshape(4, 1, 1, 1)
     feed = integer_feed(session((1, 1, 1, 1), np.int8), {SPEC.name: images}, [SPEC])
     assert feed["input"].reshape(-1).tolist() == [-128, -127, 0, 127]
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize(("trained", "type_rt"), IMAGE_CONVERSIONS)
+def test_images_of_bytes_are_fed_as_their_floats_would_be(
+    trained: InputType, type_rt: InputType, channels_last: bool, layout: Layout
+) -> None:
+    spec = SPEC.model_copy(update={"type_train": trained, "type_rt": type_rt, "layout_train": layout})
+    channels = 1 if trained is InputType.GRAY else 3
+    images = np.random.default_rng(0).integers(0, 256, (2, 4, 6, channels), dtype=np.uint8)
+    taken = images if layout is Layout.NHWC else np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    floats = np.clip(np.rint(as_fed(taken, spec)), -128, 127)
+    floats = floats if layout is Layout.NHWC else floats.transpose(0, 2, 3, 1)
+    is_kept = channels_last or layout is Layout.NHWC
+    shape = (1, 4, 6, channels) if is_kept else (1, channels, 4, 6)
+    (found,) = integer_feed(session(shape, np.int8), {spec.name: taken}, [spec]).values()
+    np.testing.assert_array_equal(found, floats if is_kept else floats.transpose(0, 3, 1, 2))
+    assert found.dtype == np.int8
+    assert found.flags.c_contiguous
 
 
 def test_several_inputs_go_by_name_and_arrays_stay_as_they_are() -> None:
