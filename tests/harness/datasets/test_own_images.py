@@ -150,3 +150,19 @@ def test_labels_may_be_moved_and_renamed(tmp_path: Path) -> None:
     assert targets[0] == targets[1]
     other = OwnImages(options(images, format="csv", labels=tmp_path / "a.csv", label_column="place"))
     assert other.digest not in digests
+
+
+def test_images_are_read_once_as_long_as_they_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(path: Path, mode: ReadMode) -> np.ndarray:
+        read.append(path.name)
+        return read_image(path, mode)
+
+    monkeypatch.setattr("harness.datasets.own_images.read_image", counted)
+    monkeypatch.setattr("harness.datasets.base.KEPT_BYTES", 2 * 8 * 8 * 3)
+    split = OwnImages(options(colour_images(tmp_path / "images", each=5))).split("evaluation")
+    first = split.images(0, 3)
+    assert len(read) == 3
+    np.testing.assert_array_equal(split.images(0, 3), first)
+    assert len(read) == 4
