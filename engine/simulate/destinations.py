@@ -1,8 +1,8 @@
-"""Results of convolutions stored where they are read: in padded images, in joins, as floats by channels.
+"""Results stored where they are read, in padded images, in joins, as floats by channels; inputs read where they lie.
 
 What a lowering writes is a step per node and one more for each border, join and change of layout. Here steps that only
 move what one convolution gave are taken out, and the convolution stores its results as they would have: it has two
-places for results of int8, and one for floats.
+places for results of int8, and one for floats. An image of floats is quantised to where it is read in the same way.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.tiles import SCALE
 from engine.simulate.lowering.common import Axis, dense_strides, joined
-from engine.simulate.program import Assembler, Buffer, Instruction, PythonStep, Tensor
+from engine.simulate.program import MIN_SCRATCH, Assembler, Buffer, Instruction, PythonStep, Tensor
 
 STORED = {"y": ("y_pitch", "y_line", "flip"), "z": ("z_pitch", "z_line", "z_flip")}
 """Operands that results of a convolution are stored in, and their fields."""
+
+
+_IMAGE_RANK = 4
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,45 @@ def store_where_read(program: Assembler) -> None:
     found = _Steps(program)
     for index in range(len(found.steps)):
         _as_floats(found, index)
+        _as_image(found, index)
     changed = True
     while changed:  # a join can be padded as it is written once all of its parts are stored in it
         changed = False
         for index in range(len(found.steps)):
             changed |= _moved(found, index)
     program.replace_steps([step for step in found.steps if step is not None])
+
+
+def read_where_they_lie(program: Assembler, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Let steps that quantise inputs read them outside the arena, where whoever runs the program has them.
+
+    Args:
+        program: its last changes but for :meth:`~engine.simulate.program.Assembler.finish` made.
+        inputs: by name.
+
+    Returns:
+        By name the int64 tensors of one element that hold the addresses of such inputs, which have no place else.
+    """
+    steps, found = list(program.steps), {}
+    for name, tensor in inputs.items():
+        numbers = [index for index, step in enumerate(steps) if any(x.buffer is tensor.buffer for x in step.read)]
+        readers = [steps[number] for number in numbers]
+        if not readers or program.is_kept(tensor) or not all(_quantizes(step, tensor) for step in readers):
+            continue
+        found[name] = program.input((1,), np.int64)
+        for number, step in zip(numbers, readers, strict=True):
+            if isinstance(step, Instruction):
+                x = replace(step.operands["x"], buffer=found[name].buffer)
+                steps[number] = replace(step, operands=step.operands | {"x": x}, fields=step.fields | {"indirect": 1})
+    program.replace_steps(steps)
+    program.drop([inputs[name] for name in found])
+    return found
+
+
+def _quantizes(step: Instruction | PythonStep, tensor: Tensor) -> bool:
+    """Whether ``step`` reads ``tensor`` from its first element on to quantise it."""
+    is_quantized = isinstance(step, Instruction) and step.kind is InstructionKind.QUANTIZE
+    return is_quantized and all(x.start == tensor.start == 0 for x in step.read)
 
 
 class _Steps:
@@ -287,6 +323,51 @@ def _as_floats(found: _Steps, index: int) -> None:
     found.change(index, replace(convolution, operands=operands, fields=convolution.fields | fields))
     for number in dropped:
         found.change(number, None)
+
+
+def _as_image(found: _Steps, index: int) -> None:
+    """Let a step quantise an image of floats with channels first to one with channels last, within its border.
+
+    Both are what the step's only reader, and that one's, would do.
+    """
+    step = found.instruction(index, InstructionKind.QUANTIZE)
+    if step is None or step.operands["y"].dtype != np.int8 or step.fields["period"] > 1 or step.fields["along"]:
+        return
+    y = step.operands["y"]
+    if not _is_whole(y) or len(y.shape) != _IMAGE_RANK or y.shape[0] != 1:
+        return
+    _, channels, height, width = y.shape
+    turn = [axis for axis in ((height * width, 1, channels), (channels, height * width, 1)) if axis[0] > 1]
+    target, line, flip = y, width * channels, 0
+    dropped: dict[int, Instruction | None] = {}
+    copy = _reader(found, y, InstructionKind.COPY)
+    if copy is not None and channels > 1:
+        number, mover = copy
+        if mover.fields["start"] or mover.fields["value"] or _axes(found.constants, mover) != turn:
+            return
+        target, dropped[number] = mover.operands["y"], None
+    elif channels > 1:
+        return
+    border = _reader(found, target, InstructionKind.PAD)
+    place = None if border is None else _destination_of(found.constants, border[1], (height, width, channels))
+    if border is not None and place is not None and _is_free(found, place.target, border[0]):
+        target, line, flip = place.target, place.line, place.flip
+        dropped[border[0]] = _border_alone(border[1])
+    if not dropped or width * channels > MIN_SCRATCH:
+        return
+    image = {"in_h": height, "in_w": width, "in_c": channels, "planes": height * width, "units": height}
+    fields = step.fields | image | {"y_line": line, "flip": flip}
+    operands = step.operands | {"y": replace(y, buffer=target.buffer, start=target.start)}
+    found.change(index, replace(step, operands=operands, fields=fields))
+    for number, left in dropped.items():
+        found.change(number, left)
+
+
+def _reader(found: _Steps, tensor: Tensor, kind: InstructionKind) -> tuple[int, Instruction] | None:
+    """The step that alone reads ``tensor``, all of it, and its number, if it is of ``kind``."""
+    number = found.only_reader(tensor)
+    step = None if number is None else found.instruction(number, kind)
+    return (number, step) if number is not None and step is not None and _is_whole(step.operands["x"]) else None
 
 
 def _scales(constants: Mapping[int, NDArray[Any]], step: Instruction, channels: int, run: int) -> NDArray[Any] | None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import PATIENCE, ROW, state_words
+from engine.simulate.kernels.state import COPIED, PATIENCE, READ, RESULT, ROW, state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.team import Memory, Team
 from engine.simulate.tensors import TensorInfo, check_feed, check_outputs, describe, graph_inputs
@@ -56,8 +56,9 @@ class Workplace:
         arena: of the program.
         scratch: working memory of every thread.
         inputs: where they lie in the arena, by name.
-        outputs: likewise; those that are constant do not.
-        places: of inputs and outputs by name: the first byte in the arena and the number of bytes.
+        addresses: where the addresses of those that are read elsewhere lie, int64, by name.
+        outputs: as inputs; those that are constant do not.
+        places: the first bytes in the arena of all three, by name.
         memory: of every thread, the same arena each.
         state: of threads that share the program's units, ``state_words`` int64.
     """
@@ -66,8 +67,9 @@ class Workplace:
     arena: NDArray[np.uint8]
     scratch: tuple[NDArray[np.uint8], ...]
     inputs: Mapping[str, Array]
+    addresses: Mapping[str, Array]
     outputs: Mapping[str, Array]
-    places: Mapping[str, tuple[int, int]]
+    places: Mapping[str, int]
     memory: tuple[Memory, ...]
     state: NDArray[np.int64]
 
@@ -130,8 +132,11 @@ class FastSimulator:
         seconds = []
         place = self._take_workplace()
         try:
+            stacked = {info.name: _stack(feed[info.name], info, 1) for info in self.inputs}
             for name, values in place.inputs.items():
-                values[...] = feed[name].ravel()[: values.size].reshape(values.shape)
+                values[...] = stacked[name][0]
+            for name, address in place.addresses.items():
+                address[0] = stacked[name].ctypes.data
             for part in place.parts:
                 for step in _single_steps(part):
                     start = time.thread_time()
@@ -225,10 +230,13 @@ class FastSimulator:
         place = self._take_workplace()
         try:
             given = [(values, feed[name]) for name, values in place.inputs.items()]
+            read = [(address, feed[name]) for name, address in place.addresses.items()]
             taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
             for index in indices:
                 for values, samples in given:
                     values[...] = samples[index]
+                for address, samples in read:
+                    address[0] = samples[index].ctypes.data
                 for part in place.parts:
                     self._step(part, place, team)
                 for result, values in taken:
@@ -256,15 +264,16 @@ class FastSimulator:
         arena = program.new_arena()
         parts = tuple(part.bind(arena) if isinstance(part, PythonStep) else link(part) for part in program.parts)
         scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
-        inputs, outputs = (
+        inputs, addresses, outputs = (
             {name: tensor.view(arena) for name, tensor in ends.items()}
-            for ends in (self._graph.inputs, self._graph.outputs)
+            for ends in (self._graph.inputs, self._graph.addresses, self._graph.outputs)
         )
         begin = arena.ctypes.data
-        places = {name: (values.ctypes.data - begin, values.nbytes) for name, values in (inputs | outputs).items()}
+        ends = inputs | addresses | outputs
+        places = {name: values.ctypes.data - begin for name, values in ends.items()}
         memory = tuple((begin, part.ctypes.data) for part in scratch)
         state = np.zeros(state_words(self._threads), np.int64)
-        return Workplace(parts, arena, scratch, inputs, outputs, places, memory, state)
+        return Workplace(parts, arena, scratch, inputs, addresses, outputs, places, memory, state)
 
     def _empty_result(self, name: str, count: int) -> Array:
         constant = self._graph.constants.get(name)
@@ -286,11 +295,12 @@ def _calls(
 ) -> Iterator[array[int]]:
     """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard: int64."""
     rows: list[int] = []
-    for name in place.inputs:
-        rows += (feed[name].ctypes.data, *place.places[name], 0)
+    for kind, names in ((COPIED, place.inputs), (READ, place.addresses)):
+        for name in names:
+            rows += (feed[name].ctypes.data, place.places[name], feed[name][0].nbytes, kind)
     for name, result in results.items():
         if name in place.outputs:
-            rows += (result.ctypes.data, *place.places[name], 1)
+            rows += (result.ctypes.data, place.places[name], result[0].nbytes, RESULT)
     for start in range(indices.start, indices.stop, most):
         yield array("q", (start, min(start + most, indices.stop), len(rows) // ROW, 0, *rows))
 

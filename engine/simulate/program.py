@@ -260,6 +260,11 @@ class Assembler:
             buffer.first = buffer.first if buffer.first < 0 else first.get(buffer, buffer.first)
             buffer.last = buffer.last if buffer.last == _FOREVER else last.get(buffer, -1)
 
+    def drop(self, inputs: Sequence[Tensor]) -> None:
+        """Give up the buffers of ``inputs``, which no step reads any more."""
+        dropped = {tensor.buffer for tensor in inputs}
+        self._buffers = [buffer for buffer in self._buffers if buffer not in dropped]
+
     def constants(self) -> dict[int, Array]:
         """The constant arrays until now, by :meth:`address`."""
         return {int(array.ctypes.data): array for array in self._constants}

@@ -7,25 +7,57 @@ from typing import Any
 import numpy as np
 
 from engine.jit import compiled
-from engine.simulate.kernels.memory import float32_at, int8_at, int16_at, int32_at, int64_at
+from engine.simulate.kernels.memory import float32_at, int8_at, int16_at, int32_at, int64_at, uint8_at
+from engine.simulate.kernels.movement import transpose_plane
 
 INT32_LIMIT = np.float32(2**31)
 ROUND_16 = 1 << 15
 
 
 @compiled
-def quantize(f: Any, arena: int, begin: int, end: int) -> None:
+def quantize(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     """``rint(x / scale)``, saturated: units are runs of ``count`` elements.
 
-    A run shares one of ``period`` scales, or with ``along`` has one for each of its elements.
+    A run shares one of ``period`` scales, or with ``along`` has one for each of its elements. Where there are
+    ``planes`` units are lines of an image, see :func:`quantize_line`. With ``indirect`` the operand is an int64, the
+    address of what is quantised.
     """
+    source = int64_at(arena + f.x, 1)[0] if f.indirect else arena + f.x
     for unit in range(begin, end):
-        x = float32_at(arena + f.x + unit * f.count * 4, f.count)
+        if f.planes:
+            quantize_line(f, source, arena, scratch, unit)
+            continue
+        x = float32_at(source + unit * f.count * 4, f.count)
         y, scale = arena + f.y + unit * f.count * f.y_bytes, scales_of(f, unit)
         if f.y_bytes == 1:
             quantize_run(x, int8_at(y, f.count), scale, np.float32(f.low), np.float32(f.high))
         else:
             quantize_run(x, int16_at(y, f.count), scale, np.float32(f.low), np.float32(f.high))
+
+
+@compiled
+def quantize_line(f: Any, source: int, arena: int, scratch: int, line: int) -> None:
+    """A line of an image whose channels lie ``planes`` elements apart, to int8 with the channels of a pixel together.
+
+    Lines of the result are ``y_line`` bytes apart; its bytes are combined with ``flip`` by exclusive or.
+    """
+    low, high, scales = np.float32(f.low), np.float32(f.high), float32_at(f.params, 1)
+    target = arena + f.y + line * f.y_line
+    row = target if f.in_c == 1 else scratch
+    for channel in range(f.in_c):
+        x = float32_at(source + (channel * f.planes + line * f.in_w) * 4, f.in_w)
+        quantize_run(x, int8_at(row + channel * f.in_w, f.in_w), scales, low, high)
+    if f.flip:
+        flip(uint8_at(row, f.in_c * f.in_w), f.flip)
+    if f.in_c > 1:
+        transpose_plane(row, target, f.in_w, f.in_c, f.in_w, f.in_c, 1)
+
+
+@compiled
+def flip(values: Any, by: int) -> None:
+    """Combine bytes with ``by`` by exclusive or, where they lie."""
+    for k in range(len(values)):
+        values[k] ^= by
 
 
 @compiled

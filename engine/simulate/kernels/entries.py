@@ -115,7 +115,7 @@ def _bilinear(sources: str) -> Kernel:
 def _quantize(sources: str) -> Kernel:
     def quantize(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         _ = sources
-        conversion.quantize(carray(f, 1)[0], arena, begin, end)
+        conversion.quantize(carray(f, 1)[0], arena, scratch, begin, end)
 
     return quantize
 

@@ -65,13 +65,15 @@ FIELDS = (
     "block_rows",  # CONVOLUTION: the block of pixels that its channels are; 1, DEPTHWISE too, where they are one
     "block_columns",
     "y_pitch",  # CONVOLUTION, DEPTHWISE: bytes from a pixel of the result to the next, and from a line to the next
-    "y_line",
+    "y_line",  # QUANTIZE: the same where it has planes
     "z_pitch",  # CONVOLUTION: the same of z
     "z_line",
-    "flip",  # PAD, CONVOLUTION: what bytes of y are combined with by exclusive or
+    "flip",  # PAD, CONVOLUTION, QUANTIZE: what bytes of y are combined with by exclusive or
     "z_flip",  # CONVOLUTION: the same of z
     "floats",  # CONVOLUTION: 1 where results are float32, integers times a scale
-    "planes",  # CONVOLUTION: elements from a channel of y to the next where they lie by channels, else 0
+    "planes",  # CONVOLUTION: elements from a channel of y to the next where they lie by channels, else 0; QUANTIZE: the
+    # same of x where units are lines of an image
+    "indirect",  # QUANTIZE: 1 where x is the address of what is quantised, an int64
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of

@@ -19,6 +19,7 @@ from engine.simulate.kernels.state import (
     BUSY,
     CHUNKS,
     CLOCK,
+    COPIED,
     CURSORS,
     DONE,
     HEADER,
@@ -27,6 +28,8 @@ from engine.simulate.kernels.state import (
     LOWER,
     PATIENCE,
     POSTED,
+    READ,
+    RESULT,
     ROW,
     SEAT_WORDS,
     SPINS,
@@ -161,12 +164,14 @@ def run_samples(program: Any, count: int, arena: int, scratch: int, samples: int
         if not exchange_if(samples, index, index + 1):
             continue
         for k in range(ends):
-            if rows[ROW * k + 3] == 0:
-                size = rows[ROW * k + 2]
+            size, kind = rows[ROW * k + 2], rows[ROW * k + 3]
+            if kind == COPIED:
                 copy_bytes(rows[ROW * k] + index * size, arena + rows[ROW * k + 1], size)
+            elif kind == READ:
+                int64_at(arena + rows[ROW * k + 1], 1)[0] = rows[ROW * k] + index * size
         run_all(program, count, arena, scratch)
         for k in range(ends):
-            if rows[ROW * k + 3] == 1:
+            if rows[ROW * k + 3] == RESULT:
                 size = rows[ROW * k + 2]
                 copy_bytes(arena + rows[ROW * k + 1], rows[ROW * k] + index * size, size)
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.destinations import store_where_read
+from engine.simulate.destinations import read_where_they_lie, store_where_read
 from engine.simulate.kernels.instructions import InstructionKind as Kind
 from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.lowering import convolution
 from engine.simulate.lowering.convolution import lower_convolution
-from engine.simulate.lowering.elementwise import lower_dequantize
+from engine.simulate.lowering.elementwise import lower_dequantize, lower_quantize
 from engine.simulate.lowering.movement import bordered, concat, lower_upsample, transpose
 from engine.simulate.lowering.pooling import lower_max_pool
 from engine.simulate.lowering.transposed import lower_transposed_convolution
@@ -59,34 +59,46 @@ def pooled(program: Assembler, x: Tensor) -> Tensor:
     return lower_max_pool(call("HzQuantizedMaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), program)
 
 
+def integers(program: Assembler, x: Tensor, scales: Sequence[float] = (0.02,), bits: int = 8) -> Tensor:
+    return lower_quantize(call("HzQuantize", x, np.float32(scales), axis=1, bits=bits), program)
+
+
 def floats(program: Assembler, x: Tensor, axis: int, scales: Array) -> Tensor:
     return lower_dequantize(call("HzDequantize", x, scales, axis=axis), program)
 
 
-def computed(build: Build, shape: tuple[int, ...], is_moved: bool) -> tuple[list[Array], list[Kind]]:
-    """Results of a program on noise, and its kinds of instructions."""
+def computed(
+    build: Build, shape: tuple[int, ...], is_moved: bool, given: Array | None = None
+) -> tuple[list[Array], list[Kind]]:
+    """Results of a program on ``given``, else on noise of int8, and its kinds of instructions."""
+    values = noise(*shape) if given is None else given
     program = Assembler()
-    x = program.input(shape, np.int8)
+    x = program.input(shape, values.dtype)
     results = build(program, x)
     for tensor in results:
         program.keep(tensor)
+    addresses = {}
     if is_moved:
         store_where_read(program)
+        addresses = read_where_they_lie(program, {"x": x})
     finished = program.finish()
     arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
     arena[...] = 99  # what a program reads, something writes first
     for tensor, array in finished.initial:
         tensor.view(arena)[...] = array
-    x.view(arena)[...] = noise(*shape)
+    if addresses:
+        addresses["x"].view(arena)[...] = values.ctypes.data
+    else:
+        x.view(arena)[...] = values
     for part in finished.parts:
         assert not isinstance(part, PythonStep)
         run_machine(link(part), arena.ctypes.data, scratch.ctypes.data)
     return [tensor.view(arena).copy() for tensor in results], kinds(program)
 
 
-def check(build: Build, shape: tuple[int, ...]) -> tuple[list[Kind], list[Kind]]:
+def check(build: Build, shape: tuple[int, ...], given: Array | None = None) -> tuple[list[Kind], list[Kind]]:
     """Kinds of instructions before and after, which must give the same."""
-    (expected, before), (found, after) = (computed(build, shape, is_moved) for is_moved in (False, True))
+    (expected, before), (found, after) = (computed(build, shape, is_moved, given) for is_moved in (False, True))
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_array_equal(a, b)
     return before, after
@@ -245,3 +257,51 @@ def test_nothing_is_moved_without_tiles_that_leave_registers(monkeypatch: pytest
     monkeypatch.setattr(convolution, "REGISTERS", replace(REGISTERS, quads=False))
     before, after = check(lambda p, x: [conv(p, concat([conv(p, x, 24), conv(p, x, 20)], 3, p), 24)], (1, 8, 40, 16))
     assert before == after
+
+
+def image(channels: int, height: int, width: int) -> Array:
+    """Floats with channels first; some of them are too large, or no numbers."""
+    values = np.random.default_rng(channels * width).standard_normal((1, channels, height, width), np.float32)
+    values[..., -1] = [np.inf, np.nan, -9e9, 1e5][channels % 4]
+    return values
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 20])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (5, 3), (9, 70)])
+@pytest.mark.parametrize("size", [1, 3])
+def test_an_image_of_floats_is_quantised_to_where_it_is_read(channels: int, height: int, width: int, size: int) -> None:
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        return [conv(program, transpose(integers(program, x), (0, 2, 3, 1), program), 24, size)]
+
+    before, after = check(build, (1, channels, height, width), image(channels, height, width))
+    is_turned = channels > 1 and height * width > 1
+    assert before.count(Kind.COPY) == is_turned
+    assert not after.count(Kind.COPY)
+    assert before.count(Kind.PAD) == after.count(Kind.PAD)
+
+
+@pytest.mark.parametrize("other", ["quantised is kept", "turned is kept", "two read it", "by channel", "int16", "rows"])
+def test_an_image_that_is_wanted_otherwise_too_stays(other: str) -> None:
+    def build(program: Assembler, x: Tensor) -> list[Tensor]:
+        scales = (0.02, 0.03, 0.04) if other == "by channel" else (0.02,)
+        quantized = integers(program, x, scales, 16 if other == "int16" else 8)
+        turned = transpose(quantized, (0, 3, 2, 1) if other == "rows" else (0, 2, 3, 1), program)
+        if other == "int16":
+            return [turned]
+        kept = {"quantised is kept": [quantized], "turned is kept": [turned]}.get(other, [])
+        more = [conv(program, turned, 8)] if other == "two read it" else []
+        return [conv(program, turned, 24), *kept, *more]
+
+    before, after = check(build, (1, 3, 6, 9), image(3, 6, 9))
+    assert Kind.QUANTIZE in after
+    stays = other not in ("turned is kept", "two read it")
+    assert (before == after) is stays
+
+
+def test_inputs_that_others_read_too_are_copied() -> None:
+    program = Assembler()
+    x, y = (program.input((1, 3, 4, 4), np.float32) for _ in range(2))
+    results = [integers(program, x), integers(program, y), transpose(y, (0, 2, 3, 1), program)]
+    for tensor in results:
+        program.keep(tensor)
+    assert list(read_where_they_lie(program, {"x": x, "y": y})) == ["x"]

@@ -12,25 +12,31 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.simulate.destinations import read_where_they_lie
 from engine.simulate.kernels.entries import compiled_entry
 from engine.simulate.kernels.instructions import ENTRIES
 from engine.simulate.kernels.interpreter import part_of, wait
 from engine.simulate.kernels.state import (
     ARGUMENTS,
     AWAY,
+    COPIED,
     CURSORS,
     DONE,
     HEADER,
     LINE,
     POSTED,
+    READ,
+    RESULT,
     ROW,
     SEAT_WORDS,
     WAITING,
     WORD,
     state_words,
 )
-from engine.simulate.program import Program, Tensor, aligned_zeros
+from engine.simulate.lowering.elementwise import lower_quantize
+from engine.simulate.program import Assembler, Program, Tensor, aligned_zeros
 from tests.engine.simulate import machine
+from tests.engine.simulate.machine import call
 
 
 def entry(name: str) -> Callable[..., None]:
@@ -66,7 +72,7 @@ def test_threads_go_through_samples_that_no_other_has_taken() -> None:
     arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
     given = np.random.default_rng(0).integers(-128, 128, (6, 70)).astype(np.int8)
     found = np.zeros_like(given)
-    ends = [(given.ctypes.data, x.offset, 70, 0), (found.ctypes.data, y.offset, 70, 1)]
+    ends = [(given.ctypes.data, x.offset, 70, COPIED), (found.ctypes.data, y.offset, 70, RESULT)]
     samples = np.array([(2, 5, len(ends), 0), *ends], np.int64)
     assert samples.shape == (1 + len(ends), ROW) == (1 + len(ends), HEADER)
     arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 1)
@@ -74,6 +80,26 @@ def test_threads_go_through_samples_that_no_other_has_taken() -> None:
     np.testing.assert_array_equal(found[2:5], -1 - given[2:5])
     assert not found[[0, 1, 5]].any()
     assert samples[0, 0] == 5
+
+
+def test_samples_are_read_where_they_lie_if_the_program_takes_addresses() -> None:
+    program = Assembler()
+    x = program.input((1, 40), np.float32)
+    y = lower_quantize(call("HzQuantize", x, np.float32([0.5]), bits=8), program)
+    program.keep(y)
+    address = read_where_they_lie(program, {"x": x})["x"]
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    part["kernel"] = compiled_entry("quantize").address
+    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    given = np.random.default_rng(0).standard_normal((3, 40), np.float32)
+    found = np.zeros((3, 40), np.int8)
+    ends = [(given.ctypes.data, address.offset, 160, READ), (found.ctypes.data, y.offset, 40, RESULT)]
+    samples = np.array([(1, 3, len(ends), 0), *ends], np.int64)
+    arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 1)
+    entry("leader")(0, 0, *arguments)
+    np.testing.assert_array_equal(found, [np.zeros(40), *np.rint(given[1:] / 0.5)])
 
 
 def test_a_helper_does_what_lies_on_its_seat_and_leaves() -> None:
