@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import STANDARD_OPERATORS, has_bpu_operator, operator, read_attributes
-from engine.simulate.destinations import read_where_they_lie, store_where_read
+from engine.simulate.destinations import reach_outside, store_where_read
 from engine.simulate.lowering import (
     FLOAT_LOWERINGS,
     LOWERINGS,
@@ -55,16 +55,16 @@ class AssembledGraph:
     Attributes:
         program: instructions and Python steps.
         inputs: where it expects inputs, by name.
-        addresses: where it expects the addresses of inputs that it reads where they lie, int64, by name.
         outputs: where it leaves outputs, by name.
+        addresses: where it expects the addresses of inputs and outputs that it reaches elsewhere, int64, by name.
         constants: outputs that no input changes, by name.
         interpreted: operators of the BPU without instructions, in running order.
     """
 
     program: Program
     inputs: Mapping[str, Tensor]
-    addresses: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
+    addresses: Mapping[str, Tensor]
     constants: Mapping[str, Array]
     interpreted: tuple[Interpreted, ...] = ()
 
@@ -102,9 +102,8 @@ def assemble(model: ir.Model) -> AssembledGraph:
             constants[name_of(value)] = result
     _report(interpreted)
     store_where_read(program)
-    addresses = read_where_they_lie(program, inputs)
-    copied = {name: tensor for name, tensor in inputs.items() if name not in addresses}
-    return AssembledGraph(program.finish(), copied, addresses, outputs, constants, tuple(interpreted))
+    addresses = reach_outside(program, inputs, outputs)
+    return AssembledGraph(program.finish(), inputs, outputs, addresses, constants, tuple(interpreted))
 
 
 def _runs_on_bpu(node: ir.Node, given: Sequence[Operand]) -> bool:

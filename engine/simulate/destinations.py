@@ -1,4 +1,4 @@
-"""Results stored where they are read, in padded images, in joins, as floats by channels; inputs read where they lie.
+"""Results stored where they are read: in padded images, in joins, as floats by channels, where the caller wants them.
 
 What a lowering writes is a step per node and one more for each border, join and change of layout. Here steps that only
 move what one convolution gave are taken out, and the convolution stores its results as they would have: it has two
@@ -58,36 +58,49 @@ def store_where_read(program: Assembler) -> None:
     program.replace_steps([step for step in found.steps if step is not None])
 
 
-def read_where_they_lie(program: Assembler, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Let steps that quantise inputs read them outside the arena, where whoever runs the program has them.
+def reach_outside(program: Assembler, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Let steps quantise inputs, and store outputs, outside the arena, where whoever runs the program has them.
 
     Args:
         program: its last changes but for :meth:`~engine.simulate.program.Assembler.finish` made.
-        inputs: by name.
+        inputs, outputs: by name.
 
     Returns:
-        By name the int64 tensors of one element that hold the addresses of such inputs, which have no place else.
+        By name the int64 tensors of one element that hold the addresses of such inputs and outputs, which have no place
+        in the arena else.
     """
-    steps, found = list(program.steps), {}
-    for name, tensor in inputs.items():
-        numbers = [index for index, step in enumerate(steps) if any(x.buffer is tensor.buffer for x in step.read)]
-        readers = [steps[number] for number in numbers]
-        if not readers or program.is_kept(tensor) or not all(_quantizes(step, tensor) for step in readers):
+    found, addresses = _Steps(program), {}
+    ends = [tensor.buffer for tensor in (*inputs.values(), *outputs.values())]
+    for name, tensor in (*inputs.items(), *outputs.items()):
+        numbers = found.readers[tensor.buffer] | found.writers[tensor.buffer]
+        users = [(number, _user(found, number, tensor)) for number in sorted(numbers)]
+        if not users or not all(operand for _, operand in users) or ends.count(tensor.buffer) > 1:
             continue
-        found[name] = program.input((1,), np.int64)
-        for number, step in zip(numbers, readers, strict=True):
+        is_written = bool(found.writers[tensor.buffer])
+        if is_written is not (len(users) == 1 and name in outputs):
+            continue
+        addresses[name] = program.input((1,), np.int64)
+        program.keep(addresses[name])
+        for number, operand in users:
+            step = found.steps[number]
             if isinstance(step, Instruction):
-                x = replace(step.operands["x"], buffer=found[name].buffer)
-                steps[number] = replace(step, operands=step.operands | {"x": x}, fields=step.fields | {"indirect": 1})
-    program.replace_steps(steps)
-    program.drop([inputs[name] for name in found])
-    return found
+                reached = replace(step.operands[operand], buffer=addresses[name].buffer)
+                fields = step.fields | {"indirect": 1}
+                found.change(number, replace(step, operands=step.operands | {operand: reached}, fields=fields))
+    program.replace_steps([step for step in found.steps if step is not None])
+    program.drop([tensor for name, tensor in (*inputs.items(), *outputs.items()) if name in addresses])
+    return addresses
 
 
-def _quantizes(step: Instruction | PythonStep, tensor: Tensor) -> bool:
-    """Whether ``step`` reads ``tensor`` from its first element on to quantise it."""
-    is_quantized = isinstance(step, Instruction) and step.kind is InstructionKind.QUANTIZE
-    return is_quantized and all(x.start == tensor.start == 0 for x in step.read)
+def _user(found: _Steps, index: int, tensor: Tensor) -> str:
+    """The operand as which step ``index`` can reach ``tensor`` by its address; empty where it cannot."""
+    reader = found.instruction(index, InstructionKind.QUANTIZE)
+    writer = found.instruction(index, InstructionKind.CONVOLUTION, InstructionKind.DEQUANTIZE)
+    step = reader or writer
+    operand = "x" if reader else "y"
+    if step is None or [name for name, each in step.operands.items() if each.buffer is tensor.buffer] != [operand]:
+        return ""
+    return operand if step.operands[operand].start == 0 and _is_whole(tensor) else ""
 
 
 class _Steps:

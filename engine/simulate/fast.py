@@ -11,7 +11,7 @@ import math
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import COPIED, PATIENCE, READ, RESULT, ROW, state_words
+from engine.simulate.kernels.state import ADDRESS, COPIED, PATIENCE, RESULT, ROW, state_words
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.team import Memory, Team
 from engine.simulate.tensors import TensorInfo, check_feed, check_outputs, describe, graph_inputs
@@ -56,8 +56,8 @@ class Workplace:
         arena: of the program.
         scratch: working memory of every thread.
         inputs: where they lie in the arena, by name.
-        addresses: where the addresses of those that are read elsewhere lie, int64, by name.
-        outputs: as inputs; those that are constant do not.
+        outputs: likewise; those that are constant do not.
+        addresses: where the addresses of those of either lie that programs reach elsewhere, int64, by name.
         places: the first bytes in the arena of all three, by name.
         memory: of every thread, the same arena each.
         state: of threads that share the program's units, ``state_words`` int64.
@@ -67,8 +67,8 @@ class Workplace:
     arena: NDArray[np.uint8]
     scratch: tuple[NDArray[np.uint8], ...]
     inputs: Mapping[str, Array]
-    addresses: Mapping[str, Array]
     outputs: Mapping[str, Array]
+    addresses: Mapping[str, Array]
     places: Mapping[str, int]
     memory: tuple[Memory, ...]
     state: NDArray[np.int64]
@@ -103,7 +103,7 @@ class FastSimulator:
         names = check_outputs(output_names, self.outputs)
         count = check_feed(feed, self.inputs)
         stacked = {info.name: _stack(feed[info.name], info, count) for info in self.inputs}
-        results = {name: self._empty_result(name, count) for name in names}
+        results = self._unwanted(names, count) | {name: self._empty_result(name, count) for name in names}
         first = self._time_first(stacked, results, count)
         team, taken = self._team, False
         try:
@@ -120,7 +120,7 @@ class FastSimulator:
             if team is not None and taken:
                 team.release()
         self._last_end = time.monotonic()
-        return {name: _unstack(array) for name, array in results.items()}
+        return {name: _unstack(results[name]) for name in names}
 
     @property
     def program(self) -> Program:
@@ -133,10 +133,11 @@ class FastSimulator:
         place = self._take_workplace()
         try:
             stacked = {info.name: _stack(feed[info.name], info, 1) for info in self.inputs}
+            reached = stacked | self._unwanted((), 1)
             for name, values in place.inputs.items():
                 values[...] = stacked[name][0]
             for name, address in place.addresses.items():
-                address[0] = stacked[name].ctypes.data
+                address[0] = reached[name][0].ctypes.data
             for part in place.parts:
                 for step in _single_steps(part):
                     start = time.thread_time()
@@ -230,12 +231,13 @@ class FastSimulator:
         place = self._take_workplace()
         try:
             given = [(values, feed[name]) for name, values in place.inputs.items()]
-            read = [(address, feed[name]) for name, address in place.addresses.items()]
+            ends = {**feed, **results}
+            reached = [(address, ends[name]) for name, address in place.addresses.items()]
             taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
             for index in indices:
                 for values, samples in given:
                     values[...] = samples[index]
-                for address, samples in read:
+                for address, samples in reached:
                     address[0] = samples[index].ctypes.data
                 for part in place.parts:
                     self._step(part, place, team)
@@ -264,16 +266,23 @@ class FastSimulator:
         arena = program.new_arena()
         parts = tuple(part.bind(arena) if isinstance(part, PythonStep) else link(part) for part in program.parts)
         scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
-        inputs, addresses, outputs = (
-            {name: tensor.view(arena) for name, tensor in ends.items()}
-            for ends in (self._graph.inputs, self._graph.addresses, self._graph.outputs)
+        addresses = {name: tensor.view(arena) for name, tensor in self._graph.addresses.items()}
+        inputs, outputs = (
+            {name: tensor.view(arena) for name, tensor in ends.items() if name not in addresses}
+            for ends in (self._graph.inputs, self._graph.outputs)
         )
         begin = arena.ctypes.data
         ends = inputs | addresses | outputs
         places = {name: values.ctypes.data - begin for name, values in ends.items()}
         memory = tuple((begin, part.ctypes.data) for part in scratch)
         state = np.zeros(state_words(self._threads), np.int64)
-        return Workplace(parts, arena, scratch, inputs, addresses, outputs, places, memory, state)
+        return Workplace(parts, arena, scratch, inputs, outputs, addresses, places, memory, state)
+
+    def _unwanted(self, names: Collection[str], count: int) -> dict[str, Array]:
+        """Where programs store outputs that are not among ``names``, if they reach them by their addresses."""
+        outputs = [name for name in self._graph.addresses if name in self._graph.outputs and name not in names]
+        found = [(name, self._empty_result(name, 1)[0]) for name in outputs]
+        return {name: np.broadcast_to(array, (count, *array.shape)) for name, array in found}
 
     def _empty_result(self, name: str, count: int) -> Array:
         constant = self._graph.constants.get(name)
@@ -295,12 +304,13 @@ def _calls(
 ) -> Iterator[array[int]]:
     """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard: int64."""
     rows: list[int] = []
-    for kind, names in ((COPIED, place.inputs), (READ, place.addresses)):
+    for kind, names, ends in ((COPIED, place.inputs, feed), (RESULT, place.outputs, results)):
         for name in names:
-            rows += (feed[name].ctypes.data, place.places[name], feed[name][0].nbytes, kind)
-    for name, result in results.items():
-        if name in place.outputs:
-            rows += (result.ctypes.data, place.places[name], result[0].nbytes, RESULT)
+            if name in ends:
+                rows += (ends[name].ctypes.data, place.places[name], ends[name][0].nbytes, kind)
+    for name in place.addresses:
+        samples = feed[name] if name in feed else results[name]
+        rows += (samples.ctypes.data, place.places[name], samples.strides[0], ADDRESS)
     for start in range(indices.start, indices.stop, most):
         yield array("q", (start, min(start + most, indices.stop), len(rows) // ROW, 0, *rows))
 

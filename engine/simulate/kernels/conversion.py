@@ -83,9 +83,13 @@ def quantize_run(x: Any, y: Any, scales: Any, low: Any, high: Any) -> None:
 
 @compiled
 def dequantize(f: Any, arena: int, begin: int, end: int) -> None:
-    """``float32(x) * scale``: units and scales as in :func:`quantize`."""
+    """``float32(x) * scale``: units and scales as in :func:`quantize`.
+
+    With ``indirect`` an int64 lies at y, the address of the results.
+    """
+    target = int64_at(arena + f.y, 1)[0] if f.indirect else arena + f.y
     for unit in range(begin, end):
-        y = float32_at(arena + f.y + unit * f.count * 4, f.count)
+        y = float32_at(target + unit * f.count * 4, f.count)
         x, scale = arena + f.x + unit * f.count * f.x_bytes, scales_of(f, unit)
         if f.x_bytes == 1:
             dequantize_run(int8_at(x, f.count), y, scale)

@@ -77,7 +77,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
 
     Results belong to ``y``, and some to ``z`` too, images of which a pixel and a line lie so many bytes from the next:
     larger ones, it may be, of which they are a part. Of each position they are the channels of a block of
-    ``block_rows`` times ``block_columns`` pixels.
+    ``block_rows`` times ``block_columns`` pixels. With ``indirect`` an int64 lies at ``y``, the address of the image.
 
     Positions are those of windows, as far apart as their pitch. They are the results' pixels, but for windows that are
     read in place with steps of one: these go on from row to row of the image, and some at the end of each row belong
@@ -159,7 +159,8 @@ def results_of_panel(
     z_step, z_line = f.block_columns * f.z_pitch, f.block_rows * f.z_line
     above, column = divided(first, line)
     pixel = (part + above) * width + column
-    y = arena + f.y + within_block(f, channel, f.y_pitch, f.y_line) + (part + above) * y_line + column * y_step
+    y = int64_at(arena + f.y, 1)[0] if f.indirect else arena + f.y
+    y += within_block(f, channel, f.y_pitch, f.y_line) + (part + above) * y_line + column * y_step
     z = 0
     if f.z_bytes:
         z = arena + f.z + within_block(f, channel, f.z_pitch, f.z_line) + (part + above) * z_line + column * z_step

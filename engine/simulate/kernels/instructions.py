@@ -73,7 +73,8 @@ FIELDS = (
     "floats",  # CONVOLUTION: 1 where results are float32, integers times a scale
     "planes",  # CONVOLUTION: elements from a channel of y to the next where they lie by channels, else 0; QUANTIZE: the
     # same of x where units are lines of an image
-    "indirect",  # QUANTIZE: 1 where x is the address of what is quantised, an int64
+    "indirect",  # QUANTIZE: 1 where x is an int64, the address of what is quantised; CONVOLUTION, DEQUANTIZE: 1 where y
+    # is that of the results
     "value",  # PAD: what the border holds; AVERAGE_POOL: the reciprocal; COPY: first byte in y
     "start",  # COPY: first byte in x
     "taps",  # pieces that the window consists of

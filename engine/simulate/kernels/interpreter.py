@@ -13,6 +13,7 @@ from engine.simulate.kernels.instructions import INSTRUCTION
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, call_kernel, exchange_if, void_pointer
 from engine.simulate.kernels.state import (
+    ADDRESS,
     ARGUMENT_COUNT,
     ARGUMENTS,
     AWAY,
@@ -28,7 +29,6 @@ from engine.simulate.kernels.state import (
     LOWER,
     PATIENCE,
     POSTED,
-    READ,
     RESULT,
     ROW,
     SEAT_WORDS,
@@ -167,7 +167,7 @@ def run_samples(program: Any, count: int, arena: int, scratch: int, samples: int
             size, kind = rows[ROW * k + 2], rows[ROW * k + 3]
             if kind == COPIED:
                 copy_bytes(rows[ROW * k] + index * size, arena + rows[ROW * k + 1], size)
-            elif kind == READ:
+            elif kind == ADDRESS:
                 int64_at(arena + rows[ROW * k + 1], 1)[0] = rows[ROW * k] + index * size
         run_all(program, count, arena, scratch)
         for k in range(ends):

@@ -24,10 +24,10 @@ CHUNKS = 4
 
 HEADER, ROW = 4, 4
 """int64 that describe samples which threads run through: next one, end, number of rows, unused. A row for each input
-and output follows: address of the first sample, place in the arena, bytes per sample, and COPIED, RESULT or READ."""
-COPIED, RESULT, READ = 0, 1, 2
-"""What a row describes: an input that is copied into the arena, an output that is copied out of it, or an input that
-instructions read where it lies, whose address is written into the arena."""
+and output follows: address of the first sample, place in the arena, bytes per sample, and COPIED, RESULT or ADDRESS."""
+COPIED, RESULT, ADDRESS = 0, 1, 2
+"""What a row describes: an input that is copied into the arena, an output that is copied out of it, or one of either
+that instructions reach where it lies, whose address is written into the arena."""
 
 SEAT_WORDS = 16
 """int64 of a helper's seat: its status, and a line further the arguments of what it is to run."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.destinations import read_where_they_lie, store_where_read
+from engine.simulate.destinations import reach_outside, store_where_read
 from engine.simulate.kernels.instructions import InstructionKind as Kind
 from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.machine import run as run_machine
@@ -77,23 +77,27 @@ def computed(
     results = build(program, x)
     for tensor in results:
         program.keep(tensor)
-    addresses = {}
+    addresses: dict[str, Tensor] = {}
     if is_moved:
         store_where_read(program)
-        addresses = read_where_they_lie(program, {"x": x})
+        addresses = reach_outside(program, {"x": x}, {str(k): tensor for k, tensor in enumerate(results)})
     finished = program.finish()
     arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
     arena[...] = 99  # what a program reads, something writes first
     for tensor, array in finished.initial:
         tensor.view(arena)[...] = array
-    if addresses:
-        addresses["x"].view(arena)[...] = values.ctypes.data
-    else:
+    found = {str(k): np.zeros(tensor.shape, tensor.dtype) for k, tensor in enumerate(results)}
+    for name, address in addresses.items():
+        address.view(arena)[...] = (values if name == "x" else found[name]).ctypes.data
+    if "x" not in addresses:
         x.view(arena)[...] = values
     for part in finished.parts:
         assert not isinstance(part, PythonStep)
         run_machine(link(part), arena.ctypes.data, scratch.ctypes.data)
-    return [tensor.view(arena).copy() for tensor in results], kinds(program)
+    for name, tensor in zip(found, results, strict=True):
+        if name not in addresses:
+            found[name][...] = tensor.view(arena)
+    return list(found.values()), kinds(program)
 
 
 def check(build: Build, shape: tuple[int, ...], given: Array | None = None) -> tuple[list[Kind], list[Kind]]:
@@ -304,4 +308,16 @@ def test_inputs_that_others_read_too_are_copied() -> None:
     results = [integers(program, x), integers(program, y), transpose(y, (0, 2, 3, 1), program)]
     for tensor in results:
         program.keep(tensor)
-    assert list(read_where_they_lie(program, {"x": x, "y": y})) == ["x"]
+    assert list(reach_outside(program, {"x": x, "y": y}, {})) == ["x"]
+
+
+def test_outputs_are_stored_elsewhere_if_nothing_reads_them_and_one_step_gives_them() -> None:
+    program = Assembler()
+    x = program.input((1, 5, 9, 8), np.int8)
+    read, given = conv(program, x, 24), conv(program, x, 8, high_precision_output=1)
+    ends = [read, conv(program, read, 16), floats(program, given, 3, np.float32([0.5])), concat([x, x], 3, program), x]
+    twice = conv(program, x, 4)
+    outputs = dict(zip("abcde", ends, strict=True)) | {"f": twice, "g": twice.shaped(1, 1, 45, 4)}
+    for tensor in outputs.values():
+        program.keep(tensor)
+    assert list(reach_outside(program, {"x": x}, outputs)) == ["b", "c"]

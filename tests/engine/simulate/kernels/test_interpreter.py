@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.simulate.destinations import read_where_they_lie
+from engine.simulate.destinations import reach_outside
 from engine.simulate.kernels.entries import compiled_entry
 from engine.simulate.kernels.instructions import ENTRIES
 from engine.simulate.kernels.interpreter import part_of, wait
 from engine.simulate.kernels.state import (
+    ADDRESS,
     ARGUMENTS,
     AWAY,
     COPIED,
@@ -25,7 +26,6 @@ from engine.simulate.kernels.state import (
     HEADER,
     LINE,
     POSTED,
-    READ,
     RESULT,
     ROW,
     SEAT_WORDS,
@@ -87,7 +87,7 @@ def test_samples_are_read_where_they_lie_if_the_program_takes_addresses() -> Non
     x = program.input((1, 40), np.float32)
     y = lower_quantize(call("HzQuantize", x, np.float32([0.5]), bits=8), program)
     program.keep(y)
-    address = read_where_they_lie(program, {"x": x})["x"]
+    address = reach_outside(program, {"x": x}, {"y": y})["x"]
     finished = program.finish()
     (part,) = finished.parts
     assert isinstance(part, np.ndarray)
@@ -95,7 +95,7 @@ def test_samples_are_read_where_they_lie_if_the_program_takes_addresses() -> Non
     arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
     given = np.random.default_rng(0).standard_normal((3, 40), np.float32)
     found = np.zeros((3, 40), np.int8)
-    ends = [(given.ctypes.data, address.offset, 160, READ), (found.ctypes.data, y.offset, 40, RESULT)]
+    ends = [(given.ctypes.data, address.offset, 160, ADDRESS), (found.ctypes.data, y.offset, 40, RESULT)]
     samples = np.array([(1, 3, len(ends), 0), *ends], np.int64)
     arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 1)
     entry("leader")(0, 0, *arguments)
