@@ -1,23 +1,23 @@
-"""HzQuantizedAveragePool: padded average pooling whose output keeps the input's scale."""
+"""HzQuantizedAveragePool, HzQuantizedGlobalAveragePool: averages whose output keeps the input's scale."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.core.bounds import FLOAT_ROUNDOFF, Bound, Case
+from engine.ops.core.bounds import FLOAT_ROUNDOFF, NO_FLOAT_NODE, Bound, Case
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import to_type, wrap_int32
 from engine.ops.core.float_nodes import given, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, factor, in_nhwc, limits
 from engine.ops.core.reasons import Code, Reason, because
-from engine.ops.core.rows import ROW_WINDOWS
+from engine.ops.core.rows import ROW_WINDOWS, WHOLE_MAP
 from engine.ops.core.schema import DATA_FORMAT, KERNEL, PADS, STRIDES, Schema
 from engine.ops.core.windows import padded_planes, taps
 
@@ -79,6 +79,49 @@ class AveragePool(QuantizedOperator):
         product = emit.call("WrapInt32", emit.op("Mul", total, np.float64(multiplier)))
         average = emit.op("Clip", emit.call("ShiftFloor", product, factor(fraction_bits)), *limits(8))
         return (in_nhwc(average, np.dtype(np.int8), emit),)
+
+
+class WholeAveragePool(QuantizedOperator):
+    """The average of a map as :class:`AveragePool` has it of a window.
+
+    The original ends with it the average of a large map on bernoulli2, which it takes in steps. ptqlab sums such a map
+    at once. Source: reference/arithmetic.md, additional operators.
+    """
+
+    op_type = "HzQuantizedGlobalAveragePool"
+    float_types: ClassVar[tuple[str, ...]] = ()
+    cost = CostKind.REDUCE
+    rows = WHOLE_MAP
+    instructions = Instructions.WHOLE_AVERAGE_POOL
+    attributes: ClassVar[Schema] = {
+        "scale": Attribute("int", 9, "fraction bits of the reciprocal, taken modulo 32"),
+        "data_format": DATA_FORMAT,
+    }
+
+    def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
+        """Inputs: x int8 NHWC; output (N, 1, 1, C)."""
+        x = np.asarray(inputs[0])
+        total = x.astype(np.int64).sum(axis=(1, 2), keepdims=True)
+        fraction_bits, multiplier = reciprocal(window_of(x.shape, attributes))
+        return (to_type(wrap_int32(total * multiplier) >> fraction_bits, 8),)
+
+    def error_bound(self, case: Case) -> Bound:
+        return NO_FLOAT_NODE
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        """The map's sum times a truncated reciprocal."""
+        x = call.input(0)
+        total = emit.op("ReduceSum", emit.wide(x), np.array([1, 2]), keepdims=1)
+        fraction_bits, multiplier = reciprocal(window_of(x.shape, call.attributes))
+        product = emit.call("WrapInt32", emit.op("Mul", total, np.float64(multiplier)))
+        average = emit.op("Clip", emit.call("ShiftFloor", product, factor(fraction_bits)), *limits(8))
+        return (emit.cast(average, np.int8),)
+
+
+def window_of(shape: Sequence[int], attributes: Attributes) -> dict[str, Any]:
+    """Attributes of a window over the whole of an NHWC map, for :func:`reciprocal` and the pool's instructions."""
+    window = {"kernel_shape": shape[1:3], "pads": (0, 0, 0, 0), "strides": (1, 1), "ceil_mode": 0}
+    return {name: np.asarray(value, np.int64) for name, value in window.items()} | {"scale": attributes["scale"]}
 
 
 def reaches_over(pool: ir.Node) -> bool:

@@ -25,6 +25,7 @@ class Instructions(StrEnum):
     QUANTIZE = "float32 to integers"
     DEQUANTIZE = "integers to float32"
     MAX_POOL = "maximum over a window"
+    WHOLE_AVERAGE_POOL = "sum over the map, times a reciprocal"
     GLOBAL_MAX_POOL = "maximum over the map"
     AVERAGE_POOL = "mean over a window"
     GLOBAL_AVERAGE_POOL = "mean over the map"

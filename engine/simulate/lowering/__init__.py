@@ -38,6 +38,7 @@ from engine.simulate.lowering.pooling import (
     lower_global_average,
     lower_global_max_pool,
     lower_max_pool,
+    lower_whole_average_pool,
 )
 from engine.simulate.lowering.recurrent import RECURRENT_LOWERINGS
 from engine.simulate.lowering.reduction import lower_position, lower_reduced_maximum, lower_reduced_sum
@@ -74,6 +75,7 @@ LOWERINGS: Mapping[Instructions, Lowering] = MappingProxyType(
         Instructions.MAX_POOL: lower_max_pool,
         Instructions.GLOBAL_MAX_POOL: lower_global_max_pool,
         Instructions.AVERAGE_POOL: lower_average_pool,
+        Instructions.WHOLE_AVERAGE_POOL: lower_whole_average_pool,
         Instructions.GLOBAL_AVERAGE_POOL: lower_global_average,
         Instructions.BILINEAR: lower_resize,
         Instructions.REPEAT: lower_upsample,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.ops.average_pool import reciprocal
+from engine.ops.average_pool import reciprocal, window_of
 from engine.ops.core.windows import Geometry, geometry
 from engine.simulate.kernels import elementwise_rows as ew
 from engine.simulate.kernels.instructions import InstructionKind
@@ -76,6 +76,12 @@ def lower_average_pool(call: Call, program: Assembler) -> Tensor:
         InstructionKind.AVERAGE_POOL, {"x": padded, "y": y}, units=y.shape[1], scratch=x.shape[3] * 4, **fields
     )
     return y
+
+
+def lower_whole_average_pool(call: Call, program: Assembler) -> Tensor:
+    """HzQuantizedGlobalAveragePool: one window over the whole map."""
+    window = window_of(call.image().shape, call.attributes)
+    return lower_average_pool(Call(call.operator, window, call.inputs), program)
 
 
 def lower_global_average(call: Call, program: Assembler) -> Tensor:

@@ -8,7 +8,7 @@ import pytest
 from engine.ops.average_pool import AveragePoolRule, reciprocal
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code
-from tests.engine.ops.operators import bound, evaluate, float_node, int8, lowered, refused, scaled, tensor
+from tests.engine.ops.operators import bound, evaluate, float_node, int8, lowered, refused, results, scaled, tensor
 
 
 def test_the_gain_error_is_that_of_the_reciprocal() -> None:
@@ -61,3 +61,13 @@ def test_the_bound_is_the_error_of_the_gain(pads: list[int], count_include_pad: 
     node = float_node("AveragePool", [tensor("x", 1, 4, 8, 8)], (1, 4, 4, 4), count_include_pad=count_include_pad)
     found = bound("HzQuantizedAveragePool", node, [0.5], 0.5, kernel_shape=[3, 3], pads=pads)
     assert float(found) == 0.5 * (gain_error * 128 + 1 + 11 * 2.0**-24 * 128)
+
+
+def test_the_whole_map_is_summed_and_multiplied_by_a_truncated_reciprocal() -> None:
+    """Two channels of a file of the original for a map of 17x17 on bernoulli2, taken in steps to 5x5."""
+    first = [1, 7, -15, 1, 7, -5, 6, 9, -11, -9, 5, -10, 9, 0, -1, 2, -4, 7, 0, -3, -3, -11, -3, -1, 0]
+    second = [8, -2, -4, 4, 1, 14, -1, 1, 2, -4, 9, -8, -2, -8, -2, -10, -5, -11, -21, 1, -1, -4, -4, -1, -2]
+    x = np.array([first, second], np.int8).T.reshape(1, 5, 5, 2)
+    (y,) = results("HzQuantizedGlobalAveragePool", [x], scale=11)
+    assert y.dtype == np.int8
+    assert y.ravel().tolist() == [-1, -2]

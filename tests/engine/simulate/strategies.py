@@ -213,6 +213,14 @@ def pools(draw: Draw, op_type: str) -> NodeCase:
 
 
 @st.composite
+def whole_averages(draw: Draw) -> NodeCase:
+    """Averages of maps by reciprocals of any length."""
+    sizes = [draw(st.integers(1, 3)), 1, draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(st.integers(1, 70))]
+    attributes = {"scale": draw(st.sampled_from([11, 11, 9, 25, 31, 43, 0]))}
+    return NodeCase("HzQuantizedGlobalAveragePool", {0: integers_of(draw, tuple(sizes), np.int8)}, attributes)
+
+
+@st.composite
 def global_averages(draw: Draw) -> NodeCase:
     channels = draw(st.integers(1, 40))
     size = draw(st.sampled_from([1, channels]))
@@ -640,6 +648,7 @@ def quantised_operators() -> dict[str, st.SearchStrategy[NodeCase]]:
         "HzSQuantizedPreprocess": preprocesses(),
         "HzSQuantizedConvTranspose": transposed_convolutions(),
         "HzSQuantizedGlobalAveragePool": global_averages(),
+        "HzQuantizedGlobalAveragePool": whole_averages(),
         "HzQuantizedRoiResize": resizes(),
         "HzSQuantizedMatmul": matmuls(),
         "HzPad": border_pads(),

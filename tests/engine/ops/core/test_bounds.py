@@ -28,6 +28,7 @@ WITHOUT = {
     "HzQuantizedTopK",
     "HzQuantizedRoiResize",
     "HzQuantizedSoftmax",
+    "HzQuantizedGlobalAveragePool",
 }
 """Operators that have no bound."""
 

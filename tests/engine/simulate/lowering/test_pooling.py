@@ -14,6 +14,7 @@ from engine.simulate.lowering.pooling import (
     lower_global_average,
     lower_global_max_pool,
     lower_max_pool,
+    lower_whole_average_pool,
 )
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, kinds, ramp
@@ -56,6 +57,11 @@ def test_averages_are_multiplied_by_a_reciprocal_and_floored() -> None:
     assert compute(lower_average_pool, "HzQuantizedAveragePool", [ones], kernel_shape=[3, 3]).item() == (56 * 900) >> 9
     window = {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1], "strides": [1, 2], "scale": 31}
     compute(lower_average_pool, "HzQuantizedAveragePool", [X], **window)
+
+
+def test_an_average_of_the_whole_map_is_one_window() -> None:
+    found = compute(lower_whole_average_pool, "HzQuantizedGlobalAveragePool", [X], scale=11)
+    assert found.ravel().tolist() == ((X.astype(int).sum(axis=(1, 2)) * (2048 // 30)) >> 11).ravel().tolist()
 
 
 def test_means_over_the_map_round_twice() -> None:
