@@ -18,7 +18,7 @@ Nodes = Callable[[ir.Node], bool]
 def is_passive(node: ir.Node) -> bool:
     """Whether ``node`` runs on the BPU only where a BPU node reads it: it moves values, or chooses among them."""
     rule = rule_for(node)
-    return rule is not None and rule.passive
+    return rule is not None and rule.is_passive(node)
 
 
 def keeps_scale(node: ir.Node) -> bool:

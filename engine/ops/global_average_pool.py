@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import shape_of
-from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
+from engine.ir import MARK_STEPS, shape_of
+from engine.ops.average_pool import lower_in_steps
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, reduction, stage_of
 from engine.ops.core.costs import CostKind
 from engine.ops.core.fixed_point import integer_type, requantization, round_shift, saturate, to_type, wrap_int32
@@ -76,8 +77,18 @@ class GlobalAveragePoolRule(FloatRule):
     def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return None if len(shape_of(given(node, 0))) == 4 else because(Code.POOLING_2D)
 
+    def is_passive(self, node: ir.Node) -> bool:
+        """Where it is taken in steps."""
+        return MARK_STEPS in node.metadata_props
+
+    def tie(self, node: ir.Node) -> Tie:
+        return Tie.OUTPUT_TAKES_INPUT if MARK_STEPS in node.metadata_props else Tie.NONE
+
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
+        if MARK_STEPS in node.metadata_props:
+            lower_in_steps(node, lowering)
+            return
         result = node.outputs[0]
         x, output = lowering.integer(given(node, 0)), lowering.calibration(result)
         _, channels, height, width = shape_of(given(node, 0))

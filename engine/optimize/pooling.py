@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import GraphRules
-from engine.ir import attribute, static_shape
+from engine.ir import MARK_STEPS, attribute, static_shape
 from engine.optimize.base import Array, NodePass, add_initializer, axes_of, graph_of, ints, make_node, substitute
 
 Window = tuple[int, int]
@@ -141,7 +141,8 @@ class AveragePoolToConv(NodePass):
     whose sides are powers of two are halved as often as they can be, and every node is a
     ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (16 x 16 of bisenet and of one drawn, 16 x 8, and 8 x 8 of which four tile a
     map); others are split as a GlobalAveragePool is (12 x 8 twice, 8 x 10 and 18 x 12, which cover the map; 12 x 12 of
-    which four tile one is 3 * 4 there, 6 * 2 here).
+    which four tile one is 3 * 4 there, 6 * 2 here). An average of a whole map that does not split there is a
+    GlobalAveragePool that is taken in steps (``pool_17x17``; 12 of 12 maps asked).
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})
@@ -155,7 +156,7 @@ class AveragePoolToConv(NodePass):
             return False
         chain = self._chain(node, shape)
         if chain is None:
-            return False
+            return self._mark_steps(node, shape)
         pads = chain.pads
         channels, size = shape[1], shape[2:]
         new_nodes: list[ir.Node] = []
@@ -187,10 +188,38 @@ class AveragePoolToConv(NodePass):
         substitute(node, new_nodes)
         return True
 
+    def _mark_steps(self, node: ir.Node, shape: Sequence[int]) -> bool:
+        """Let the average of a whole map that stays be a marked GlobalAveragePool; whether it was not yet one."""
+        if not self._is_taken_in_steps(node, shape):
+            return False
+        pool = node
+        if node.op_type != "GlobalAveragePool":
+            name, result = f"{node.name}_pooled", node.outputs[0]
+            pooled = (*shape[:2], 1, 1)
+            pool = make_node(
+                "GlobalAveragePool", [node.inputs[0]], name=str(node.name), output=name, like=result, shape=pooled
+            )
+            substitute(node, [pool])
+        pool.metadata_props[MARK_STEPS] = "halves"
+        return True
+
+    def _is_taken_in_steps(self, node: ir.Node, shape: Sequence[int]) -> bool:
+        """Whether ``node`` averages the whole map of ``shape``, and is not marked yet, where convolutions would."""
+        if not self.rules.global_pooling_as_conv or MARK_STEPS in node.metadata_props:
+            return False
+        if node.op_type == "GlobalAveragePool":
+            return True
+        kept = ("NOTSET", "VALID")
+        is_whole = ints(node, "kernel_shape", ()) == tuple(shape[2:]) and max(shape[2:]) > self.rules.pooling_window
+        is_plain = attribute(node, "auto_pad", "NOTSET") in kept and max(ints(node, "dilations", (1, 1))) == 1
+        return is_whole and is_plain and not any(ints(node, "pads", (0, 0, 0, 0)))
+
     def remains(self, node: ir.Node) -> bool:
-        """One that convolutions can compute."""
+        """One that convolutions can compute, or that is to be marked."""
         shape = static_shape(node.inputs[0])
-        return shape is not None and len(shape) == 4 and node.name is not None and self._chain(node, shape) is not None
+        if shape is None or len(shape) != 4 or node.name is None:
+            return False
+        return self._chain(node, shape) is not None or self._is_taken_in_steps(node, shape)
 
     def _chain(self, node: ir.Node, shape: Sequence[int]) -> _Chain | None:
         """What computes the pool of a map of ``shape``; ``None`` where it stays."""

@@ -113,7 +113,6 @@ def _late(code: Code) -> Place:
 
 
 LACKING = (
-    "GlobalAveragePool",
     "ReduceMean",
     "ReduceSum",
     "ReduceMax",

@@ -269,6 +269,10 @@ class FloatRule(ABC):
     index_outputs: ClassVar[tuple[int, ...]] = ()
     """Outputs that are positions, not quantised numbers; the CPU casts them to the float node's type."""
 
+    def is_passive(self, node: ir.Node) -> bool:
+        """See :attr:`passive`."""
+        return self.passive
+
     def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         """Why ``node`` cannot run on the BPU of ``march``; ``None`` where it can."""
         return None

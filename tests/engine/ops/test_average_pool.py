@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ops.average_pool import AveragePoolRule, reciprocal
+from engine.ops.average_pool import (
+    AveragePoolRule,
+    half_of_sides_above,
+    halving_windows,
+    reciprocal,
+    whole_fraction_bits,
+)
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code
 from tests.engine.ops.operators import bound, evaluate, float_node, int8, lowered, refused, results, scaled, tensor
@@ -71,3 +77,27 @@ def test_the_whole_map_is_summed_and_multiplied_by_a_truncated_reciprocal() -> N
     (y,) = results("HzQuantizedGlobalAveragePool", [x], scale=11)
     assert y.dtype == np.int8
     assert y.ravel().tolist() == [-1, -2]
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "windows", "bits"),
+    [
+        (17, 17, [(2, 2), (2, 2)], 11),
+        (33, 7, [(2, 1), (2, 1), (2, 1)], 11),
+        (22, 11, [(2, 2), (2, 1)], 9),
+        (1, 11, [(1, 2)], 9),
+        (15, 17, [(2, 2), (2, 2)], 4),
+        (13, 13, [(2, 2)], 12),
+        (29, 1, [(2, 1), (2, 1), (2, 1)], 8),
+        (51, 26, [(2, 2), (2, 2), (2, 1)], 12),
+        (17, 30, [(2, 2), (2, 2), (1, 2)], 4),
+    ],
+)
+def test_a_large_map_is_halved_as_the_original_halves_it(
+    height: int, width: int, windows: list[tuple[int, int]], bits: int
+) -> None:
+    """Answers of the original: steps, and fraction bits of the last one."""
+    ends = [half_of_sides_above(side, 7) for side in (height, width)]
+    assert list(halving_windows((height, width), ends)) == windows
+    averaged = int(np.prod(windows))
+    assert whole_fraction_bits(height * width, ends[0] * ends[1], averaged) == bits

@@ -17,7 +17,6 @@ INSERTED = {
     "HzDequantize": "integer tensor that a CPU node or an output reads",
     "HzRequantize": "tensor that is read in another scale or width",
     "HzQuantizedSoftmax": "in files of the original alone",
-    "HzQuantizedGlobalAveragePool": "in files of the original alone",
 }
 """Operators that no float operator becomes."""
 

@@ -28,7 +28,6 @@ WITHOUT = {
     "HzQuantizedTopK",
     "HzQuantizedRoiResize",
     "HzQuantizedSoftmax",
-    "HzQuantizedGlobalAveragePool",
 }
 """Operators that have no bound."""
 
