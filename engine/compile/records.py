@@ -39,9 +39,9 @@ Dtype = Literal[
 
 
 class Record(BaseModel):
-    """Base of all records: immutable, unknown keys are errors."""
+    """Base of all records: immutable, unknown keys are errors. Validators are built with the first file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class BlobRecord(Record):

@@ -60,7 +60,7 @@ class NodeInfo(Group):
         output_type: type of all outputs.
     """
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     on: Device | None = Field(default=None, alias="ON")
     input_type: DataType | None = Field(default=None, alias="InputType")

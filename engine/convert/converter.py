@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 from pydantic import BaseModel
 
 from engine.board import stored_times
-from engine.calibrate import CalibrationData
 from engine.chips import HB_COMPILE_MARCHES, March, load_chip
 from engine.compile import CompiledModel
 from engine.config import CalibrationParameters, Config
@@ -40,7 +39,6 @@ from engine.convert.stages.calibrate import calibration_options
 from engine.convert.tables import NodeRow, OutputRow, cosines, node_rows, output_rows, quant_info
 from engine.convert.unmeasured import mark_unmeasured
 from engine.facts.devices import on_bpu
-from engine.floats.compare import Distance
 from engine.ir import (
     UNSIGNED,
     calibration_nodes,
@@ -56,6 +54,10 @@ from engine.place import Placement, Refusal
 from engine.place.options import INT16
 from engine.rulebook.marks import costly, told
 from engine.simulate.tensors import describe, graph_inputs
+
+if TYPE_CHECKING:
+    from engine.calibrate import CalibrationData
+    from engine.floats.compare import Distance
 
 logger = logging.getLogger("engine.convert")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from engine.compile import CompiledModel
 from engine.compile.partition import CPU_OPS, is_border_copy
 from engine.errors import ModelError
-from engine.floats.compare import Distance, ModelComparison
 from engine.ir import before_calibration, calibration_nodes, calibration_of, read_calibration
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
@@ -19,6 +19,9 @@ from engine.ops.registry import rule_for
 from engine.rulebook.known import doubt_about
 from engine.rulebook.marks import remark, rules_behind
 from engine.terms import Device
+
+if TYPE_CHECKING:
+    from engine.floats.compare import Distance, ModelComparison
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class GraphWriter:
             number += 1
             name = self._names.of(NameSite(NamedPart.TAKEN_CONSTANT, wanted=wanted, number=number))
         if held is None:
-            tensor = ir.tensor(array, name=name)
+            tensor = ir.Tensor(array, name=name)
             self._initializers[name] = ir.Value(
                 name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 from pydantic import ValidationError
 
-from engine.calibrate import CalibrationOptions, apply_thresholds, run_calibration
-from engine.calibrate.corrections.bias import with_biases_of
+from engine.calibrate.methods.methods import CalibrationOptions
+from engine.calibrate.methods.thresholds import apply_thresholds
 from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.chips import load_chip
 from engine.config import Config
@@ -38,6 +38,9 @@ def calibration_options(config: Config) -> CalibrationOptions:
 
 
 def _calibrate(work: Work) -> None:
+    from engine.calibrate.corrections.bias import with_biases_of  # these two take 0.04 s that a check does not need
+    from engine.calibrate.run import run_calibration
+
     options, optimized, outputs = calibration_options(work.config), work[OPTIMIZED], FloatOutputs()
     placed, statistics = work[PLACEMENT].model, work[STATISTICS]
     calibrated = run_calibration(

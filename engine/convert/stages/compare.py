@@ -14,10 +14,11 @@ from engine.convert.items import (
     THREADS,
 )
 from engine.convert.runner import Stage, Work
-from engine.floats.compare import ModelComparison, compare
 
 
 def _compare(work: Work) -> None:
+    from engine.floats.compare import ModelComparison, compare  # brings the float model, which a check does not need
+
     data = work[DATA]
     found = ModelComparison({}, {})
     if data is not None:

@@ -12,7 +12,6 @@ from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
 from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
 from engine.errors import hint
-from engine.floats.rebatch import rebatch
 from engine.quantize import quantize
 
 logger = logging.getLogger("engine.convert")
@@ -54,6 +53,8 @@ def _without_ends(compiled: CompiledModel, config: Config) -> CompiledModel:
 
 
 def _rebatch(work: Work) -> None:
+    from engine.floats.rebatch import rebatch  # brings the float model, which few conversions need
+
     batch = work.config.input_parameters.input_batch
     logger.info("The .bin takes %d samples at once (input_batch).", batch)
     rebatched = rebatch(work[CALIBRATED], batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from engine.calibrate import calibration_tensors
+from engine.calibrate.methods.thresholds import calibration_tensors
 from engine.convert.items import EQUALIZED, OPTIMIZED, PLACED, PLACEMENT, REQUESTS
 from engine.convert.refusals import refuse_cpu_operators, refuse_unknown_shapes
 from engine.convert.requests import placement_options

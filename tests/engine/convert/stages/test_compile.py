@@ -36,7 +36,7 @@ def test_only_several_samples_need_another_model(batch: int, asked: bool) -> Non
 
 
 def test_what_is_deployed_is_quantised_behind_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "rebatch", lambda model, count: f"{count} x {model}")
+    monkeypatch.setattr("engine.floats.rebatch.rebatch", lambda model, count: f"{count} x {model}")
     monkeypatch.setattr(stage, "quantize", lambda model, march: f"integers of {model} on {march}")
     found = ran(REBATCH, configured(input__input_batch=3), calibrated="c", quantized="q")
     assert found == {"deployed": "integers of 3 x c on bayes-e"}
