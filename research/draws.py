@@ -202,6 +202,17 @@ def _map(rng: random.Random) -> tuple[int, ...]:
     return 1, channels, height, width
 
 
+def _patched(rng: random.Random) -> tuple[int, ...]:
+    """An image or a map that is cut into patches."""
+    side = rng.choice((16, 28, 32, 48, 56, 64, 96, 128))
+    return (
+        1,
+        rng.choice((1, 3, 3, 3, 4, 8, 12, 16, 32, 64)),
+        side,
+        side if rng.random() < 0.7 else rng.choice((16, 32, 64)),
+    )
+
+
 def _image(rng: random.Random) -> tuple[int, ...]:
     """An image as cameras give it."""
     return 1, rng.choice((1, 3, 3, 3)), *rng.choice(_IMAGES)
@@ -244,6 +255,11 @@ def _tokens(rng: random.Random) -> tuple[int, ...]:
     """Tokens of a transformer."""
     count = rng.choice((16, 49, 64, 100, 144, 196, 197, 256, 400, 576, 784, 1600))
     return 1, count, rng.choice((16, 32, 48, 64, 96, 128, 192, 256, 384))
+
+
+def _few_tokens(rng: random.Random) -> tuple[int, ...]:
+    """Tokens that lie one below the other."""
+    return 1, rng.choice((8, 16, 17, 25, 36, 49, 50, 64, 100)), rng.choice((32, 48, 64, 96, 128, 192, 256))
 
 
 def _narrow_map(rng: random.Random) -> tuple[int, ...]:
@@ -299,6 +315,16 @@ def _dense_kernel(net: Drawing, x: str) -> str:
     kernels: tuple[int | tuple[int, int], ...] = (1, 1, 3, 3, 3, 5, 7, (1, 3), (3, 1), (1, 7), (7, 1))
     kernel = net.pick(*kernels)
     return net.op("Relu", net.convolve(x, made, kernel, net.pick(1, 1, 1, 2), dilation=net.pick(1, 1, 1, 1, 2, 3)))
+
+
+def _patches(net: Drawing, x: str) -> str:
+    """A convolution that makes patches, or another of large windows or steps, without padding."""
+    made = net.pick(16, 32, 48, 64, 96, 128)
+    kernel, stride = net.pick(
+        (3, 3), (4, 4), (4, 4), (5, 5), (6, 6), (8, 8), (16, 16), (14, 14), (7, 4), (5, 3), (11, 4), (10, 2), (12, 1)
+    )
+    weights = net.normal(made, net.channels(x), kernel, kernel, scale=0.1)
+    return net.op("Relu", net.op("Conv", x, weights, kernel_shape=[kernel] * 2, strides=[stride] * 2))
 
 
 def _depthwise(net: Drawing, x: str) -> str:
@@ -520,6 +546,21 @@ def _cut_heads(net: Drawing, x: str) -> str:
     return net.reshape(net.transpose(y, 0, 2, 1, 3), 1, tokens, -1)
 
 
+def _columns(net: Drawing, x: str) -> str:
+    """Attention as PyTorch has it: tokens in front of the batch, one below the other."""
+    _, tokens, width = net.dims(x)
+    heads = net.pick(*(count for count in (2, 3, 4, 6, 8) if width % count == 0 and width // count >= 8))
+    y = net.transpose(x, 1, 0, 2)
+
+    def part() -> str:
+        rows = net.reshape(net.dense(y, width), tokens, heads, width // heads)
+        return net.reshape(net.transpose(rows, 1, 0, 2), 1, heads, tokens, width // heads)
+
+    mixed = attention.attend(net, part(), part(), part())
+    joined = net.reshape(net.transpose(mixed, 2, 0, 1, 3), tokens, width)
+    return net.transpose(net.reshape(net.dense(joined, width), tokens, 1, width), 1, 0, 2)
+
+
 def _planes(net: Drawing, x: str) -> str:
     """The planes of a map as rows, a dense layer over the pixels of each, and back: attention over channels."""
     _, channels, height, width = net.dims(x)
@@ -648,6 +689,7 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
     {
         "conv": DrawFamily(_map, _between(_dense_kernel)),
         "conv_int16": DrawFamily(_map, _between(_dense_kernel)),
+        "patches": DrawFamily(_patched, _between(_patches)),
         "depthwise": DrawFamily(_map, _between(_depthwise)),
         "grouped": DrawFamily(_map, _between(_grouped)),
         "stack": DrawFamily(_map, _stack),
@@ -677,6 +719,7 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
         "folded": DrawFamily(_folding_map, _folded),
         "heads": DrawFamily(_tokens, _between_dense(_heads)),
         "cut_heads": DrawFamily(_tokens, _between_dense(_cut_heads)),
+        "columns": DrawFamily(_few_tokens, _between_dense(_columns)),
         "planes": DrawFamily(_few_pixels, _between(_planes)),
         "windows": DrawFamily(_even_map, _between(_windows)),
         "swapped": DrawFamily(_tokens, _between_dense(_swapped)),
@@ -703,6 +746,7 @@ _OF_ANY_SIZE = frozenset({"image", "ladder", "ladder_int16"})
 OF_TOKENS = frozenset(
     {
         "heads",
+        "columns",
         "swapped",
         "product",
         "softmax",

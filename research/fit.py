@@ -155,8 +155,8 @@ def _fit_all(
 def _unfused(
     generation: Sequence[str], answers: Sequence[tuple[Sequence[Answered], int]], latencies: Sequence[Latency]
 ) -> list[Latency]:
-    """``latencies`` with what layers take at O0, where the weights share the memory of the maps."""
-    if not all(latency.weights_on_chip for latency in latencies):
+    """``latencies`` with what layers take at O0, where their data tell it."""
+    if not all(latency.unfused_layers for latency in latencies):
         return list(latencies)
     pairs = [(answered, latency) for (answered, _), latency in zip(answers, latencies, strict=True)]
     return fit_unfused(pairs, [_PACE.get(march, 1.0) for march in generation])

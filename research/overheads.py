@@ -42,7 +42,7 @@ _PULL_KIN = 0.03
 _PULL_MARCHES = 0.3
 """Of the marches of a generation, by their pace: ten times as strong, for bayes has one network for every constant."""
 _KIN = (
-    frozenset({Overhead.SINGLE, Overhead.WIDE_POOL, Overhead.DEEP_REDUCE}),
+    frozenset({Overhead.SINGLE, Overhead.DEEP_REDUCE}),
     frozenset({Overhead.VIEW, Overhead.MOVED}),
     frozenset({Overhead.SLOPE, Overhead.DEPTH_REDUCE}),
 )

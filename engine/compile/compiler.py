@@ -193,7 +193,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
             return Memory(
                 latency.group_bytes,
                 0 if shared else latency.group_bytes if thrifty else latency.map_bytes,
-                overlap=Overlap.GROUPS if latency.weights_on_chip else Overlap.ALL,
+                overlap=Overlap.GROUPS if latency.groups_apart else Overlap.ALL,
                 strips=latency.strips,
                 tables_through_ddr=latency.tables_through_ddr,
                 small_tables=latency.small_tables,
@@ -201,7 +201,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 skips_whole=latency.skips_whole and not shared,
                 joins_apart=latency.joins_apart and not thrifty,
                 weights_on_chip=(latency.weights_on_chip and not thrifty) or shared,
-                blocks_through_ddr=latency.weights_on_chip,
+                unfolding=latency.unfolding,
                 folding=latency.folding,
             )
 

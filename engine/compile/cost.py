@@ -20,7 +20,7 @@ from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, as_map
-from engine.compile.traffic import LayerTraffic, Traffic, copies, is_dense, layer_traffic
+from engine.compile.traffic import LayerTraffic, Traffic, copies, filter_depth, is_dense, layer_traffic
 from engine.compile.unfused import COMPUTED, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
@@ -209,8 +209,9 @@ def _arranging_ns(schedule: Schedule, latency: Latency) -> Iterator[float]:
         if not tensor.inner and not (by_load and tensor.shape[-1] <= IMAGE_CHANNELS)
     }
     for layer in schedule.layers:
-        read = [shape for name, shape in zip(layer.inputs, layer.input_shapes, strict=True) if name in inputs]
-        yield sum(math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape) for shape in read)
+        shapes = [shape for name, shape in zip(layer.inputs, layer.input_shapes, strict=True) if name in inputs]
+        besides = _entering_ns(layer, latency) if layer.kind is CostKind.MATMUL and len(shapes) > 1 else 0.0
+        yield besides + sum(math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape) for shape in shapes)
 
 
 def _rows(shape: Sequence[int]) -> int:
@@ -238,11 +239,11 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
         case CostKind.MATMUL if len(layer.inputs) > 1:
             return _product_ns(layer, latency)
         case CostKind.CONV | CostKind.GROUPED | CostKind.TRANSPOSED | CostKind.MATMUL:
-            macs = _aligned_macs(layer, latency.alignment) * _type_factor(layer, fitted)
+            macs = _aligned_macs(layer, latency) * _type_factor(layer, fitted)
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
             return max(macs / fitted.mac_rate, moved / fitted.activation_rate) + _int16_ns(layer, fitted)
         case CostKind.DEPTHWISE:
-            rows = math.prod(_phases(layer, latency.alignment)[1:3])
+            rows = math.prod(_computed_shape(layer, latency.alignment)[1:3])
             channels = round_up(layer.output_shape[-1], latency.alignment.in_channels)
             if is_dense(layer, latency):
                 return rows * channels * window * latency.weight_load.wide_depthwise_lanes / fitted.mac_rate
@@ -264,23 +265,47 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
 
 
 def _product_ns(layer: Layer, latency: Latency) -> float:
-    """A product of two maps: its second operand is turned by a filter of ones, then it runs matrix by matrix."""
-    fitted, block = latency.fitted, latency.alignment.out_channels
+    """A product of two maps: its second operand is turned by a filter of ones, then it runs matrix by matrix.
+
+    Each matrix is a map of one row, which is padded as others are; the columns of the second operand are the output
+    channels of a convolution.
+    """
+    fitted, alignment = latency.fitted, latency.alignment
     *matrices, rows, columns = layer.output_shape
-    depth = layer.input_shapes[0][-1]
-    moved = round_up(depth, block) * fitted.left_ns + round_up(columns, block) * fitted.product_ns
-    each = 1000 * fitted.matrix_us + rows * moved
-    return layer.macs / fitted.mac_rate + columns * columns * fitted.turning_ns + math.prod(matrices) * each
+    depth, count = layer.input_shapes[0][-1], math.prod(matrices)
+    waits = 1000 * count * fitted.matrix_us
+    if not fitted.product_rate:
+        return waits + layer.macs / fitted.mac_rate
+    channels = round_up(columns, 2 * alignment.out_channels)
+    macs = round_up(rows, alignment.width) * round_up(depth, alignment.in_channels) * channels
+    turned = round_up(depth, alignment.width) * round_up(columns, alignment.out_channels) ** 2
+    return waits + count * alignment.height * (macs + fitted.turning * turned) / fitted.product_rate
 
 
-def _phases(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
-    """The output as it is computed: a dilated layer runs on the pixels of each phase apart, each padded for itself."""
+def _entering_ns(layer: Layer, latency: Latency) -> float:
+    """What a product of two maps takes besides where its operands enter the model."""
+    fitted, block = latency.fitted, latency.alignment.out_channels
+    *outer, columns = layer.output_shape
+    depth = round_up(layer.input_shapes[0][-1], block)
+    return math.prod(outer) * (depth * fitted.left_ns + round_up(columns, block) * fitted.product_ns)
+
+
+def _computed_shape(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
+    """The output as it is computed.
+
+    A dilated layer runs on the pixels of each phase apart, each padded for itself. Steps of more than two pixels are
+    computed two at a time, or each where they are odd, and most of the results left out.
+    """
     down, right = layer.dilations
     if (down, right) == (1, 1):
-        return aligned_shape(layer.output_shape, alignment)
+        batch, *pixels, channels = layer.stepped_shape
+        if alignment.odd_steps_in_rows and layer.strides[0] % 2 and pixels:
+            pixels[0] = layer.output_shape[1]
+        return aligned_shape((batch, *pixels, channels), alignment)
     batch, height, width, channels = layer.output_shape
-    phase = aligned_shape((batch, -(-height // down), -(-width // right), channels), alignment)
-    return phase[0], phase[1] * down, phase[2] * right, phase[3]
+    rows = round_up(-(-height // down), alignment.height) * down
+    pixels = round_up(-(-width // right), alignment.width) * right
+    return batch, rows, pixels, round_up(channels, alignment.out_channels)
 
 
 def _has_one_channel(layer: Layer) -> bool:
@@ -288,19 +313,21 @@ def _has_one_channel(layer: Layer) -> bool:
     return any(shape[-1] == 1 for shape in layer.input_shapes)
 
 
-def _aligned_macs(layer: Layer, alignment: Alignment) -> float:
+def _aligned_macs(layer: Layer, latency: Latency) -> float:
     """Multiply-accumulates including those on padding."""
+    alignment = latency.alignment
     if len(layer.output_shape) != 4:
         return layer.macs
-    batch, height, width, channels = _phases(layer, alignment)
+    batch, height, width, channels = _computed_shape(layer, alignment)
     per_group = layer.input_shapes[0][-1] // layer.group
     if layer.kind is CostKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)
-    depth = round_up(per_group, alignment.in_channels)
+    if layer.kind is CostKind.CONV:
+        return batch * height * width * channels * filter_depth(layer, latency)
     window = layer.kernel[0] * layer.kernel[1]
     if layer.kind is CostKind.TRANSPOSED:
         window = -(-window // (layer.strides[0] * layer.strides[1]))
-    return batch * height * width * channels * depth * window
+    return batch * height * width * channels * round_up(per_group, alignment.in_channels) * window
 
 
 def _type_factor(layer: Layer, fitted: Fitted) -> float:

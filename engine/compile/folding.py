@@ -1,22 +1,25 @@
-"""What passes through DDR on bayes and bayes-e where the pixels of a map become channels.
+"""What passes through DDR on bayes and bayes-e where the pixels of a map become channels, and channels pixels.
 
-SpaceToDepth, and the slices of every second row and column that a Concat joins (Focus of YOLOv5 and YOLOX), store parts
-of their map and load them again. ``docs/evidence/latency.md`` has what was asked.
+SpaceToDepth, the slices of every second row and column that a Concat joins (Focus of YOLOv5 and YOLOX) and DepthToSpace
+store parts of their map and load them again. ``docs/evidence/latency.md`` has what was asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.chips.latency import FoldedMap, Folding
+from engine.chips.latency import FoldedMap, Folding, Unfolding
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
+from engine.compile.packing import round_up
 from engine.compile.records import Shape
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes
 from engine.ops.core.costs import CostKind
 
 _PARTS = 4
 _MAP_RANK = 4
+_SMALL_BLOCK = 2
+"""Rows and columns of a block of pixels that goes through DDR as it is."""
 
 
 def folded_bytes(layers: Sequence[Layer], folding: Folding) -> dict[str, int]:
@@ -39,6 +42,25 @@ def folded_bytes(layers: Sequence[Layer], folding: Folding) -> dict[str, int]:
             if whole is not None and not cut and _is_halved(layer, whole[1]):
                 found[layer.output] = _bytes(layer, whole[1], folding.slices)
     return found
+
+
+def unfolded_bytes(layer: Layer, unfolding: Unfolding) -> int:
+    """Bytes that a layer stores, and loads again, which makes blocks of pixels of channels; 0 where it does not.
+
+    Blocks of two pixels go through DDR as they are; larger ones in a vector per pixel, once more for every tile of
+    what they are made of, and for every row by which they are larger.
+    """
+    if layer.motion is not Motion.BLOCKS:
+        return 0
+    _, height, width, channels = layer.output_shape
+    depth = round_up(channels, unfolding.channels)
+    rows = layer.input_shapes[0][1]
+    block = height // rows
+    if block <= _SMALL_BLOCK:
+        return height * width * depth * (1 if channels <= unfolding.few else unfolding.passes)
+    tiles = min(rows // unfolding.tile_rows + 1, unfolding.most_tiles)
+    vectors = height * width * depth // unfolding.channels * tiles
+    return vectors * unfolding.vector_bytes * (block - _SMALL_BLOCK)
 
 
 def _is_halved(layer: Layer, whole: Shape) -> bool:

@@ -31,6 +31,10 @@ Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 """
 
 
+_STEPPED = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED})
+_MAP_RANK = 4
+_WIDEST_STEP = 2
+
 Step = Annotated[int, Field(ge=1, le=1 << 31)]
 """Size of a window, stride, distance of taps, or number of groups."""
 Position = Annotated[int, Field(ge=0, le=1 << 16)]
@@ -99,6 +103,26 @@ class Layer(Record):
     def ops(self) -> int:
         """Operations per frame as the original counts them: two per multiply-accumulate."""
         return 2 * self.macs
+
+    @property
+    def stepped_shape(self) -> tuple[int, ...]:
+        """``output_shape`` before most of it is left out.
+
+        Steps of more than two pixels of a layer of weights are computed two pixels at a time, or one where they are
+        odd.
+        """
+        if self.kind not in _STEPPED or len(self.output_shape) != _MAP_RANK:
+            return self.output_shape
+        batch, height, width, channels = self.output_shape
+        down, right = map(_skipped, self.strides)
+        return batch, (height - 1) * down + 1, (width - 1) * right + 1, channels
+
+
+def _skipped(step: int) -> int:
+    """Results per one that is kept."""
+    if step <= _WIDEST_STEP:
+        return 1
+    return step if step % _WIDEST_STEP else step // _WIDEST_STEP
 
 
 def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from engine.chips.latency import Folding, SmallTables, Strips
-from engine.compile.folding import folded_bytes
+from engine.chips.latency import Folding, SmallTables, Strips, Unfolding
+from engine.compile.folding import folded_bytes, unfolded_bytes
 from engine.compile.layers import Layer, Overlap
-from engine.compile.overheads import block_traffic, small_table_elements, vector_traffic
+from engine.compile.overheads import small_table_elements, vector_traffic
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
 from engine.ops.core.costs import MOVEMENTS, CostKind
 
@@ -48,7 +48,7 @@ class Memory:
         vector_bytes: of the vector that each element takes where elements are moved one at a time; 0: it counts for
             nothing.
         vectors_above: bytes of such vectors that fit on the chip; more pass through DDR.
-        blocks_through_ddr: whether blocks of pixels that are made of channels pass through DDR.
+        unfolding: what passes through DDR where channels become pixels; none: nothing.
         folding: what passes through DDR where pixels become channels; none: nothing.
         weights_on_chip: whether weights take of ``group_bytes`` while a group runs and of ``map_bytes`` while a layer
             does.
@@ -71,7 +71,7 @@ class Memory:
     vector_bytes: int = 0
     vectors_above: float = 0
     weights_on_chip: bool = False
-    blocks_through_ddr: bool = False
+    unfolding: Unfolding | None = None
     folding: Folding | None = None
 
 
@@ -251,7 +251,7 @@ def spilled_tensors(
     Where the maps alive together exceed ``memory.map_bytes`` those whose next use is farthest go out (Belady's rule).
     With ``memory.weights_on_chip`` they share the memory with what the running group takes: its weights, and the rows
     of the maps that are not there whole.
-    What column strips or tables read from DDR goes out in any case.
+    What column strips or tables read from DDR goes out in any case, and what is read behind such a table.
 
     Args:
         layers: in running order.
@@ -319,14 +319,22 @@ def _must_leave(
     readers: Sequence[int],
     memory: Memory,
 ) -> bool:
-    """Whether the layer's output goes through DDR in any case: from some pools, to tables and to column strips."""
-    tables = (layers[reader] for reader in readers if layers[reader].kind is CostKind.LUT)
-    if memory.tables_through_ddr and any(not small_table_elements(table, memory.small_tables) for table in tables):
-        return True
+    """Whether the layer's output goes through DDR in any case: from some pools, to tables or past them, and to column
+    strips.
+    """
+    if memory.tables_through_ddr and readers:
+        behind = layers[position + 1 : readers[-1] + 1]
+        if any(_passes_through_ddr(layer, memory) for layer in behind):
+            return True
     if memory.pools_through_ddr and is_unpadded_pool(layers[position]) and readers:
         return True
     others = {group_of[reader] for reader in readers} - {group_of[position]}
     return any(in_strips(layers[groups[other][-1]], memory.strips) for other in others)
+
+
+def _passes_through_ddr(table: Layer, memory: Memory) -> bool:
+    """Whether what a layer reads is stored before and loaded again: it is a table and not small."""
+    return table.kind is CostKind.LUT and not small_table_elements(table, memory.small_tables)
 
 
 def operands(layers: Sequence[Layer]) -> set[str]:
@@ -365,7 +373,7 @@ def relaid_bytes(
             if passes:
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
         vectors = vector_traffic(layer, memory.vector_bytes, memory.vectors_above) if memory.vector_bytes else 0
-        vectors += block_traffic(layer) if memory.blocks_through_ddr else 0
+        vectors += unfolded_bytes(layer, memory.unfolding) if memory.unfolding else 0
         if vectors:
             relaid[layer.output] = relaid.get(layer.output, 0) + vectors
     for name, moved in (folded_bytes(layers, memory.folding) if memory.folding else {}).items():

@@ -43,6 +43,10 @@ class Motion(StrEnum):
     """Whole rows of the last dimension change places in more than four dimensions (windows)."""
     HEADS = "heads"
     """Rows are cut into heads that a product of two tensors takes one after the other."""
+    COLUMNS = "columns"
+    """Rows of pixels that lie one below the other are cut, as attention of PyTorch does."""
+    JOINED = "joined"
+    """Rows of each map of a batch are joined, element by element: heads, in attention of PyTorch."""
     ELEMENTS = "elements"
     """Elements are moved one at a time: where the elements of a map get rows of another length in the order of NCHW, or
     such rows become a map; where the channels of a pixel become a row of pixels of one channel; where rows are cut, and
@@ -164,9 +168,9 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
         if not is_layout_change(node):
             leaves = not any(usage.node in inside for usage in output.uses())
             producer = source.producer()
-            cut = producer is not None and found.get(producer) is Motion.ELEMENTS
+            cut = None if producer is None else found.get(producer)
             stored = leaves and _is_of_stored_planes(node, before)
-            found[node] = Motion.NONE if stored else _motion(node, as_planes, cut)
+            found[node] = Motion.NONE if stored else _motion(node, as_planes, cut, producer in inside)
         if chain.moved and chain.order.in_place and not _of_planes(node, before):
             if len(chain.moved) > 1 or is_layout_change(node):
                 found |= dict.fromkeys(chain.moved, Motion.NONE)
@@ -245,29 +249,34 @@ def _is_of_stored_planes(node: ir.Node, before: _Chain) -> bool:
     return node.op_type == "Reshape" and before.planes and not before.moved
 
 
-def _motion(node: ir.Node, as_planes: bool, cut: bool) -> Motion:
+def _motion(node: ir.Node, as_planes: bool, cut: Motion | None, inner: bool) -> Motion:
     """What ``node`` does by itself.
 
     Args:
         node: a Reshape or Transpose.
         as_planes: to what is, or becomes, a map in NCHW.
-        cut: whether the node in front of it cuts rows.
+        cut: what the node in front of it does, which may cut rows.
+        inner: whether a node of the subgraph is in front of it; what enters lies in the order of its dimensions.
     """
     source = node.inputs[0]
     before, after = shape_of(source) if source is not None else (), shape_of(node.outputs[0])
     if node.op_type == "Reshape" and as_planes:
         if before[-1] == after[-1]:
-            return Motion.ROWS
+            return Motion.ROWS if inner else Motion.VIEW
         joined = len(before) == len(after) and before[-1] > after[-1] == 1 and _joins_rows(before, after[:-1])
         return Motion.VIEW if joined or _joins_rows(before, after) else Motion.ELEMENTS
+    if node.op_type == "Reshape" and _scatters(before, after):
+        return Motion.COLUMNS if _cuts_columns(before, after) else Motion.ELEMENTS
     if node.op_type == "Reshape":
-        return Motion.ELEMENTS if _scatters(before, after) else Motion.VIEW
+        return Motion.JOINED if _joins_batch(before, after) else Motion.VIEW
     perm = merged_permutation(before, _permutation(node))
     if len(perm) <= 1:
         return Motion.VIEW
     if len(before) <= _MAP_RANK or perm[-1] != len(perm) - 1:
         return Motion.ROWS
-    return Motion.ELEMENTS if cut else Motion.PIXELS
+    if cut is Motion.COLUMNS:
+        return Motion.NONE
+    return Motion.ELEMENTS if cut is Motion.ELEMENTS else Motion.PIXELS
 
 
 def _scatters(before: Sequence[int], after: Sequence[int]) -> bool:
@@ -282,6 +291,20 @@ def _scatters(before: Sequence[int], after: Sequence[int]) -> bool:
         return before[-1] != after[-1]
     is_map = len(before) == _MAP_RANK and min(before[1:3]) > 1
     return (after[-1] < before[-1] and not is_map) or before[-1] == 1
+
+
+def _cuts_columns(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether a reshape cuts rows of a map of one pixel a row."""
+    *_, height, width, _ = (1, 1, *before)
+    return height > width == 1 and len(before) > 2 and after[-1] < before[-1]
+
+
+def _joins_batch(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether a reshape joins the rows of each map of a batch."""
+    if len(before) != _MAP_RANK:
+        return False
+    batch, height, width, channels = before
+    return batch > height == 1 < width and after[-1] == width * channels
 
 
 def _joins_rows(planes: Sequence[int], after: Sequence[int]) -> bool:

@@ -22,6 +22,8 @@ _PIXELS = 16
 """Multiple that rows have in the accumulators."""
 _BLOCK_PIXELS, _BLOCK_CHANNELS = 8, 16
 """Of a block in which maps lie on the chip."""
+_VECTOR_PIXELS = 128
+"""Of a row of one channel that is moved at once."""
 _MAP_RANK = 4
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 
@@ -79,7 +81,11 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
         case CostKind.POOL:
             yield Overhead.POOL, 1
             if wide:
-                yield Overhead.WIDE_POOL, elements
+                shapes = (layer.input_shapes[0], layer.output_shape)
+                yield (
+                    Overhead.WIDE_POOL,
+                    sum(_channel_rows(shape) * -(-shape[-2] // _VECTOR_PIXELS) for shape in shapes),
+                )
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
@@ -98,18 +104,25 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
     match layer.motion:
         case Motion.VIEW if shapes[0][-1] != shapes[1][-1]:
             yield Overhead.VIEW, max(map(_rows, map(without_ones, shapes))) * layer.output_bits / 8
-        case Motion.FOLDED if latency.weights_on_chip and overlap is Overlap.GROUPS:
+        case Motion.FOLDED if latency.folding is not None and overlap is Overlap.GROUPS:
             pass  # it takes its traffic
         case Motion.ROWS | Motion.FOLDED:
             yield Overhead.MOVED, _rows(layer.output_shape)
         case Motion.HEADS:
             yield Overhead.HEADS, _kilobytes(layer)
+        case Motion.COLUMNS:
+            yield Overhead.COLUMN, 1
+            yield Overhead.COLUMNS, _kilobytes(layer)
+        case Motion.JOINED:
+            yield Overhead.JOINED, _kilobytes(layer)
+            yield Overhead.JOINED_ROW, _rows(shapes[0])
         case Motion.PIXELS:
             yield Overhead.SWAPPED, _kilobytes(layer)
         case Motion.BLOCKS:
             *pixels, channels = layer.output_shape
             yield Overhead.BLOCKS, math.prod(pixels) * round_up(channels, _BLOCK_CHANNELS) / 1e3
         case Motion.PLANES:
+            yield Overhead.SHUFFLED_CHANNEL, layer.output_shape[-1] / 1e3
             yield Overhead.SHUFFLED, _channel_rows(layer.output_shape)
         case Motion.ELEMENTS:
             block = latency.input_row.block
@@ -152,32 +165,6 @@ def single_bytes(layer: Layer, block: int) -> int:
         return 0
     shapes = (layer.input_shapes[0], layer.output_shape)
     return max(_with_rows(shape, block) for shape in shapes) * layer.output_bits // 8
-
-
-def block_traffic(layer: Layer) -> int:
-    """Bytes that a layer stores, and loads again, which makes blocks of pixels of channels; 0 where it does not.
-
-    Blocks of two pixels go through DDR as they are; larger ones in a vector per pixel, once more for every four
-    rows of what they are made of, eight times at most.
-    """
-    if layer.motion is not Motion.BLOCKS:
-        return 0
-    _, height, width, channels = layer.output_shape
-    depth = round_up(channels, _EVEN)
-    rows = layer.input_shapes[0][1]
-    block = height // rows
-    if block <= _SMALL_BLOCK:
-        passes = _SMALL_PASSES if channels > _EVEN // 2 else 1
-        return height * width * depth * passes
-    tiles = min(rows // _TILE_ROWS + 1, _MOST_TILES)
-    return height * width * depth // _EVEN * _VECTOR * tiles * (block - _SMALL_BLOCK)
-
-
-_EVEN = 8
-"""Channels of a block of a map in DDR."""
-_SMALL_BLOCK, _SMALL_PASSES = 2, 3
-_VECTOR, _TILE_ROWS, _MOST_TILES = 128, 4, 8
-"""Bytes of a vector, rows of a tile, and tiles of a map."""
 
 
 def _with_rows(shape: Sequence[int], block: int) -> int:

@@ -11,7 +11,7 @@ from engine.compile.packing import round_up
 _BATCH_PIXELS = 64
 
 IMAGE_CHANNELS = 4
-"""Maps with at most this number of channels are images, whose channels are not padded in DDR."""
+"""Maps with at most this number of channels are images, whose channels are hardly padded in DDR."""
 
 
 def as_map(shape: Sequence[int]) -> tuple[int, ...]:
@@ -42,12 +42,12 @@ def ddr_bytes(shape: Sequence[int], bits: int, padding: RowPadding) -> int:
     Args:
         shape: of the tensor; NHWC if of rank 4, others are not padded.
         bits: of an element.
-        padding: blocks of pixels and channels to which rows are padded; images of few channels keep those.
+        padding: blocks of pixels and channels to which rows are padded; images of few channels have their own.
     """
     if len(shape) != 4:
         return math.prod(shape) * bits // 8
     batch, height, width, channels = as_map(shape)
-    padded = round_up(channels, padding.channels) if channels > IMAGE_CHANNELS else channels
+    padded = round_up(channels, padding.channels if channels > IMAGE_CHANNELS else padding.few)
     return batch * height * row_width(width, padding) * padded * bits // 8
 
 

@@ -20,6 +20,8 @@ from engine.compile.unfused import unfused_costs
 from engine.ops.core.costs import CostKind
 
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
+_WHOLE_TAPS = 8
+"""Windows of so many taps or fewer keep whole blocks of channels, and in steps of one pixel those of one more."""
 _MATRIX_BYTES = 64
 """Parameters of each product of two matrices."""
 
@@ -80,7 +82,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
                 straight, detour = (straight + moved, detour) if name in copied else (straight, detour + moved)
                 loaded.add((name, group))
         if layer.output in outputs:
-            straight += Traffic(stored=_output_bytes(layer, latency))
+            straight += _leaving(layer, latency)
         elif layer.output in spilled:
             moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
@@ -142,7 +144,36 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
     if _is_deep(layer, latency):
         channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
         weights = weights // channels * round_up(channels, load.deep_out_channels)
+    if layer.kind is CostKind.CONV and _taps(layer, latency) > math.prod(layer.kernel):
+        weights = weights // math.prod(layer.kernel) * _taps(layer, latency)
+    if _is_window_of_few(layer, load):
+        weights = round_up(layer.output_shape[-1], latency.weight_block.out_channels) * filter_depth(layer, latency)
     return weights + parameters
+
+
+def filter_depth(layer: Layer, latency: Latency) -> int:
+    """Weights of each filter of a convolution with their padding.
+
+    Channels are padded to whole blocks; those of windows to smaller ones, and their taps with them, where that is less.
+    """
+    load, taps = latency.weight_load, _taps(layer, latency)
+    channels = layer.input_shapes[0][-1] // layer.group
+    whole = taps * round_up(channels, latency.weight_block.in_channels)
+    if not _is_window_of_few(layer, load):
+        return whole
+    return min(whole, round_up(channels, load.few_channels) * round_up(taps, load.few_taps))
+
+
+def _taps(layer: Layer, latency: Latency) -> int:
+    """Taps of a convolution's window as it is computed."""
+    more = latency.alignment.odd_windows and max(layer.kernel) > 1
+    return math.prod(side + (more and side % 2 == 0) for side in layer.kernel)
+
+
+def _is_window_of_few(layer: Layer, load: WeightLoad) -> bool:
+    """Whether the channels of a filter may be padded to a smaller block."""
+    most = _WHOLE_TAPS + (layer.strides == (1, 1))
+    return load.few_channels > 0 and layer.kind is CostKind.CONV and math.prod(layer.kernel) > most
 
 
 def _elementwise_bytes(layer: Layer, load: WeightLoad) -> int:
@@ -226,17 +257,40 @@ def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, la
 
 
 def _input_rows(tensor: InputTensor, latency: Latency) -> RowPadding:
-    """Padding of an input's rows: what another subgraph leaves is as narrow as on the chip, unless loads arrange it."""
+    """Padding of an input's rows: what another subgraph leaves is as narrow as on the chip, unless loads arrange it.
+
+    A grey image has one channel.
+    """
+    if not tensor.inner and tensor.shape[-1] == 1:
+        return latency.input_row.model_copy(update={"few": 1})
     if not tensor.inner or latency.input_layer.by_load:
         return latency.input_row
     return latency.input_row.model_copy(update={"minimum": _ON_CHIP_ROWS.minimum})
+
+
+def _leaving(layer: Layer, latency: Latency) -> Traffic:
+    """What moves with a result that leaves the subgraph.
+
+    With ``planar_row``, tables and products of int8 are stored, and turned into NCHW on another way through DDR.
+    """
+    size = _output_bytes(layer, latency)
+    if not _is_narrow_planar(layer):
+        return Traffic(stored=size)
+    turned = latency.planar_row is not None and (_is_table(layer, latency) or layer.kind is CostKind.MUL)
+    return Traffic(latency.weight_load.planar_bytes + size * turned, size + size * turned)
 
 
 def _output_bytes(layer: Layer, latency: Latency) -> int:
     """Bytes of a result that leaves the subgraph."""
     if is_plain(layer, latency):
         return plain_elements(layer.output_shape, latency.plain_channels) * layer.output_bits // 8
-    return ddr_bytes(layer.output_shape, layer.output_bits, latency.output_row)
+    row = latency.planar_row if _is_narrow_planar(layer) else None
+    return ddr_bytes(layer.output_shape, layer.output_bits, row or latency.output_row)
+
+
+def _is_narrow_planar(layer: Layer) -> bool:
+    """Whether a result of int8 leaves the subgraph channel by channel."""
+    return layer.planar and layer.output_bits == _NARROW_BITS
 
 
 def _spilled_bytes(producer: Layer, shape: Sequence[int], columns: Columns | None, latency: Latency) -> int:

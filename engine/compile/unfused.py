@@ -22,6 +22,8 @@ MAPS, ENTERING, LEAVING, WIDE = "maps", "entering", "leaving", "wide"
 """Bytes of what a layer reads and computes, but for int32 results of layers of weights; of what of it comes from
 outside; of such results; and of all but these once more where inputs are int16.
 """
+STEPPED = "stepped"
+"""Bytes of results of which steps, or the parts of large windows, keep few."""
 ROWS, PLANES, ELEMENTS, ITEMS = "rows", "planes", "elements", "items"
 """Rows of the last dimension, rows of each channel, elements, and rows that are cut into more than three dimensions."""
 
@@ -30,6 +32,8 @@ _ROWS, _BLOCK, _FEWEST = 2, 8, 2
 COMPUTED = OF_WEIGHTS | {CostKind.POOL}
 """Kinds of layers whose work is computed from their windows; others work as long as a part of their transfers."""
 _MAP_RANK = 4
+_LARGEST_WINDOW = 9
+"""Rows or columns of a window that is computed at once."""
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 
@@ -116,6 +120,10 @@ def _kind(layer: Layer, makers: Mapping[str, Layer]) -> str:
             return f"{layer.kind.value}_uneven"
         case CostKind.CONV if layer.dilations != (1, 1) and layer.kernel != (1, 1):
             return "conv_dilated"
+        case CostKind.CONV if max(layer.kernel) > _LARGEST_WINDOW:
+            return "conv_large"
+        case CostKind.CONV if layer.stepped_shape != layer.output_shape:
+            return "conv_stepped"
         case CostKind.MATMUL if len(layer.inputs) == 1:
             return CostKind.CONV.value
         case _:
@@ -156,6 +164,8 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, f
     leaves = layer.output_bits >= _ACCUMULATOR_BITS
     leaves &= layer.kind in OF_WEIGHTS
     yield MAPS, read + written * (not leaves)
+    if layer.stepped_shape != layer.output_shape or max(layer.kernel) > _LARGEST_WINDOW:
+        yield STEPPED, _padded(layer.stepped_shape) * layer.output_bits / 8
     if leaves:
         yield LEAVING, written
     if layer.kind in OF_WEIGHTS:

@@ -40,11 +40,13 @@ class RowPadding(Data):
         block: pixels of a block.
         minimum: least width of the rest in pixels.
         channels: multiple that more than four channels are padded to.
+        few: multiple that fewer are padded to.
     """
 
     block: int
     minimum: int
     channels: int = 1
+    few: int = 1
 
 
 class InputLayer(Data):
@@ -77,6 +79,9 @@ class WeightLoad(Data):
         deep_out_channels: multiple of output channels that are loaded for convolutions of one tap over more than
             ``deep_above`` input channels.
         deep_above: see ``deep_out_channels``.
+        few_channels: multiple that input channels of windows are padded to where the weights are fewer so (0: they are
+            in blocks of ``weight_block`` alone), ...
+        few_taps: ... with taps padded to this multiple.
         int16_channel_bytes: parameters per output channel that a layer of int16 inputs loads besides, ...
         int16_fixed_bytes: ... and once, ...
         int16_align: ... together rounded up to this multiple.
@@ -84,6 +89,7 @@ class WeightLoad(Data):
         product_channel_bytes: parameters per channel of a product of two maps, ...
         sum_channel_bytes: ... and of their sum or difference.
         average_bytes: parameters of a reduction to one pixel of int8.
+        planar_bytes: what is loaded for an output of int8 that leaves channel by channel (NCHW).
         turning_bytes: of the filter that turns the second operand of a product of two maps, per pair of its columns;
             0: nothing is loaded for it.
         turning_channels: multiple that the columns are padded to.
@@ -93,6 +99,8 @@ class WeightLoad(Data):
     wide_depthwise_lanes: int = 0
     deep_out_channels: int = 1
     deep_above: int = 0
+    few_channels: int = 0
+    few_taps: int = 1
     int16_channel_bytes: int = 0
     int16_fixed_bytes: int = 0
     int16_align: int = 1
@@ -100,6 +108,7 @@ class WeightLoad(Data):
     product_channel_bytes: int = 0
     sum_channel_bytes: int = 0
     average_bytes: int = 0
+    planar_bytes: int = 0
     turning_bytes: int = 0
     turning_channels: int = 1
 
@@ -129,6 +138,8 @@ class Alignment(Data):
         out_channels: output channels.
         in_channels: input channels.
         single_pixel: height and width that a map of one pixel counts as.
+        odd_windows: whether windows of convolutions with an even number of rows or columns get one more.
+        odd_steps_in_rows: whether the rows that odd steps of more than two leave out are not computed.
     """
 
     height: int
@@ -136,6 +147,8 @@ class Alignment(Data):
     out_channels: int
     in_channels: int
     single_pixel: tuple[int, int]
+    odd_windows: bool = False
+    odd_steps_in_rows: bool = False
 
 
 class OutputRelay(Data):
@@ -175,9 +188,10 @@ class Fitted(Data):
         row_ns: cost of each row of each channel that is brought into that layout or leaves it as int32.
         int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
         matrix_us: cost of each matrix product of two maps, ...
-        turning_ns: ... of each pair of columns of the second operand, which a filter of so many weights turns, ...
-        left_ns: ... of each element of the first operand, ...
-        product_ns: ... and of each element of the product.
+        product_rate: ... and multiply-accumulates per ns, with padding; 0: as those of other layers, without it.
+        turning: what those of the filter that turns the second operand take, relative to them.
+        left_ns: what each element of the first operand takes besides where the operands enter the model, ...
+        product_ns: ... and each element of the product.
         sync_us: time for which cores that share a frame wait for each other between two groups of layers.
         drain_exposed: part of the shorter of a layer's computing and draining that does not hide behind the longer.
         drain_apart: part of draining that would hide behind the computing of other layers but does not.
@@ -204,7 +218,8 @@ class Fitted(Data):
     row_ns: float
     int16_rate: float
     matrix_us: float
-    turning_ns: float = 0.0
+    product_rate: float = 0.0
+    turning: float = 0.0
     left_ns: float = 0.0
     product_ns: float = 0.0
     sync_us: float
@@ -253,14 +268,24 @@ class Overhead(StrEnum):
     """Rows that are moved, but for ``SINGLE``."""
     BLOCKS = "blocks"
     """Elements, pixels of 16 channels at least, of maps whose pixels were channels (DepthToSpace)."""
+    SHUFFLED_CHANNEL = "shuffled_channel"
+    """Channels of maps whose channels are shuffled, ..."""
     SHUFFLED = "shuffled"
-    """Rows of each channel of maps whose channels are shuffled."""
+    """... and rows of each of them."""
     ARRANGED = "arranged"
     """Bytes, pixels and channels padded, of what a layer reads in another layout than the one before it left."""
     SWAPPED = "swapped"
     """Bytes of rows that change places in more than four dimensions (windows)."""
     HEADS = "heads"
     """Bytes of rows that are cut into the heads of a product."""
+    COLUMN = "column"
+    """Layers that cut rows of pixels which lie one below the other, ..."""
+    COLUMNS = "columns"
+    """... and bytes of these."""
+    JOINED = "joined"
+    """Bytes of rows of the maps of a batch that are joined, ..."""
+    JOINED_ROW = "joined_row"
+    """... and these rows."""
     DILATED = "dilated"
     """Rows of each channel of dilated convolutions, which are sorted into phases and back."""
     DEPTH_REDUCE = "depth_reduce"
@@ -276,7 +301,7 @@ class Overhead(StrEnum):
     SINGLE_DDR = "single_ddr"
     """Bytes of elements that are moved one at a time through DDR (O1), besides their traffic."""
     WIDE_POOL = "wide_pool"
-    """Int16 elements of pools."""
+    """Rows of each channel, of 128 pixels at most, that pools of int16 read and compute."""
     DEEP_REDUCE = "deep_reduce"
     """Results of reductions of more than four dimensions."""
     PLAIN = "plain"
@@ -373,6 +398,26 @@ class Folding(Data):
     slices: FoldedMap
 
 
+class Unfolding(Data):
+    """What passes through DDR where channels become blocks of pixels (DepthToSpace).
+
+    Attributes:
+        channels: multiple that the channels of a pixel are padded to.
+        few: channels up to which blocks of two pixels pass once, ...
+        passes: ... and times that others do.
+        vector_bytes: of the vector that a pixel of a larger block takes.
+        tile_rows: rows of a tile of what larger blocks are made of.
+        most_tiles: of a map.
+    """
+
+    channels: int
+    few: int
+    passes: int
+    vector_bytes: int
+    tile_rows: int
+    most_tiles: int
+
+
 class ModelAccuracy(Data):
     """Relative errors that nine of ten measured networks stay within, each with its family left out of the fit, and
     nine of ten networks that no fit saw; 0.1 is 10 percent.
@@ -401,16 +446,19 @@ class Latency(Data):
         tables_through_ddr: whether a table is looked up on the way through DDR, for want of a unit on the chip.
         small_tables: those that are not.
         folding: what passes through DDR where pixels become channels; none: nothing.
+        unfolding: what does where channels become pixels; none: nothing.
         plain_channels: multiple that channels of int32 results are padded to that leave the chip pixel by pixel
             (NHWC) and drain at a rate of their own; 0: they leave as all others do.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
         weights_on_chip: whether weights and maps share one memory; ``map_bytes`` and ``group_bytes`` are its size then.
+        groups_apart: whether groups of fused layers follow one another; else all layers of a subgraph overlap.
         strips: column strips of wide int32 results; none where rows of any width run whole.
         input_row: rows of a subgraph's inputs in DDR.
         input_layer: what is loaded besides each feature map that enters a subgraph.
         output_row: rows of a subgraph's outputs in DDR.
+        planar_row: rows of outputs of int8 that leave channel by channel (NCHW); none: as all others.
         output_relay: rearrangement of outputs at O0 and O1.
         alignment: rounding of the dimensions of a convolution.
         map_bytes: on-chip memory for whole feature maps between groups of layers.
@@ -430,15 +478,18 @@ class Latency(Data):
     tables_through_ddr: bool = False
     small_tables: SmallTables | None = None
     folding: Folding | None = None
+    unfolding: Unfolding | None = None
     plain_channels: int = 0
     pools_through_ddr: bool = False
     skips_whole: bool = False
     joins_apart: bool = False
     weights_on_chip: bool = False
+    groups_apart: bool = False
     strips: Strips | None = None
     input_row: RowPadding
     input_layer: InputLayer = InputLayer()
     output_row: RowPadding
+    planar_row: RowPadding | None = None
     output_relay: OutputRelay
     alignment: Alignment
     map_bytes: int

@@ -91,10 +91,54 @@ def test_convolutions_cost_their_padded_products_or_what_they_move() -> None:
     assert grouped == pytest.approx(28 * 32 * 64 * 16 * 9 / fitted.mac_rate)
     up = nanoseconds("bayes-e", CostKind.TRANSPOSED, MAP, (1, 14, 14, 64), strides=(2, 2), **window)
     assert up == pytest.approx(28 * 32 * 64 * 64 * 3 / fitted.mac_rate)
-    stack = nanoseconds("bayes-e", CostKind.MATMUL, (1, 2, 5, 3), (1, 2, 5, 7), (1, 2, 7, 3), macs=210)
-    moved = 5 * 16 * (fitted.left_ns + fitted.product_ns)  # five rows of 7 and 3 channels, each padded to 16
-    turned = 3 * 3 * fitted.turning_ns
-    assert stack == pytest.approx(210 / fitted.mac_rate + turned + 2 * (1000 * fitted.matrix_us + moved))
+
+
+def test_products_of_maps_are_convolutions_of_one_row_per_matrix() -> None:
+    """On bayes-e a row counts as four; second operands are turned first, and what enters the model is moved besides."""
+    fitted = load_latency("bayes-e").fitted
+    shapes = (1, 2, 5, 3), (1, 2, 5, 7), (1, 2, 7, 3)
+    macs, turned = 4 * 8 * 8 * 32, 4 * 8 * 16 * 16
+    expected = 2 * (1000 * fitted.matrix_us + (macs + fitted.turning * turned) / fitted.product_rate)
+    assert nanoseconds("bayes-e", CostKind.MATMUL, *shapes, macs=210) == pytest.approx(expected)
+    given = load_latency("bernoulli2").fitted
+    plain = 2 * 1000 * given.matrix_us + 210 / given.mac_rate
+    assert nanoseconds("bernoulli2", CostKind.MATMUL, *shapes, macs=210) == pytest.approx(plain)
+    entering = nanoseconds("bayes-e", CostKind.MATMUL, *shapes, macs=210, inner=False)
+    assert entering - expected > 2 * 5 * 16 * (fitted.left_ns + fitted.product_ns)  # ten rows, channels padded to 16
+
+
+def test_wide_steps_are_computed_two_pixels_at_a_time_or_each() -> None:
+    """Asked: 16 x 16 results of steps of four are 31 x 31 on the page, 21 x 21 of steps of three 61 x 61."""
+    fitted = load_latency("bayes-e").fitted
+    for step, size, rows, pixels in ((4, 16, 32, 32), (3, 21, 64, 64), (2, 32, 32, 32)):
+        source, result = (1, 64, 64, 16), (1, size, size, 64)
+        conv = nanoseconds("bayes-e", CONV, result, source, kernel=(3, 3), strides=(step, step), macs=1)
+        assert conv == pytest.approx(rows * pixels * 64 * 16 * 9 / fitted.mac_rate)
+        unit = nanoseconds(
+            "bayes-e", CostKind.DEPTHWISE, (1, size, size, 16), source, kernel=(3, 3), strides=(step, step)
+        )
+        assert unit == pytest.approx(rows * pixels * 16 * 9 / fitted.depthwise_rate)
+
+
+def test_bernoulli2_computes_the_rows_of_odd_steps_and_even_windows_with_one_more_row_and_column() -> None:
+    """Asked: 5 x 5 in steps of 5 take the time of 12 x 56 results, 6 x 6 that of 28 x 28 results of 7 x 7."""
+    fitted = load_latency("bernoulli2").fitted
+    for window, step, side, size, rows, pixels, taps in ((5, 5, 60, 12, 12, 56, 25), (6, 6, 64, 10, 28, 32, 49)):
+        source, result = (1, side, side, 16), (1, size, size, 64)
+        details = {"kernel": (window, window), "strides": (step, step), "macs": 1}
+        conv = nanoseconds("bernoulli2", CONV, result, source, **details)
+        assert conv == pytest.approx(rows * pixels * 64 * 16 * taps / fitted.mac_rate)
+
+
+def test_windows_over_few_channels_are_computed_on_four_of_them() -> None:
+    """Asked: three channels of 25 taps load 28 x 4 weights per filter on bayes-e, 26 x 4 on bayes; a row keeps 8."""
+    for march, taps in (("bayes-e", 28), ("bayes", 26)):
+        latency = load_latency(march)
+        image, result = (1, 64, 64, 3), (1, 64, 64, 64)
+        conv = nanoseconds(march, CONV, result, image, kernel=(5, 5), macs=1)
+        assert conv == pytest.approx(64 * 64 * 64 * taps * 4 / latency.fitted.mac_rate)
+        narrow = nanoseconds(march, CONV, result, image, kernel=(1, 7), macs=1)
+        assert narrow == pytest.approx(64 * 64 * 64 * 7 * 8 / latency.fitted.mac_rate)
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,9 @@ def test_what_a_table_reads_goes_through_ddr() -> None:
     ample = Memory(group_bytes=1 << 30, map_bytes=1 << 30)
     assert spilled_tensors(layers, ("c",), ((0, 1, 2),), ample) == ()
     assert spilled_tensors(layers, ("c",), ((0, 1, 2),), replace(ample, tables_through_ddr=True)) == ("a",)
+    past = (CHAIN[0], conv("b", ("a",)), table.model_copy(update={"inputs": ("b",)}), conv("c", ("t", "a")))
+    found = spilled_tensors(past, ("c",), ((0, 1, 2, 3),), replace(ample, tables_through_ddr=True))
+    assert set(found) == {"a", "b"}
 
 
 @pytest.mark.parametrize(("kernel", "spilled"), [(3, ("a",)), (1, ())])

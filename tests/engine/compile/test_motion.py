@@ -52,6 +52,10 @@ def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
         ((1, 8, 8, 32), ([1, 64, 2, 16], (0, 2, 1, 3)), [Motion.VIEW, Motion.ROWS]),
         ((1, 1, 64, 32), ([1, 64, 2, 16], (0, 2, 1, 3)), [Motion.ELEMENTS, Motion.ROWS]),
         ((16, 2, 16), ([1, 1, 16, 32],), [Motion.VIEW]),
+        # asked (columns): tokens one below the other are cut; heads that a batch holds are joined one by one
+        ((17, 1, 192), ([17, 3, 64], (1, 0, 2)), [Motion.COLUMNS, Motion.ROWS]),
+        ((1, 17, 1, 96), ([1, 17, 1, 3, 32], (3, 1, 2, 0, 4)), [Motion.COLUMNS, Motion.NONE]),
+        ((17, 1, 3, 64), ([1, 1, 17, 192],), [Motion.JOINED]),
         # min_window: rows are cut; swin: they stay whole in more than four dimensions
         ((1, 4, 16, 48), ([4, 16, 3, 2, 8],), [Motion.ELEMENTS]),
         ((1, 8, 8, 16), ([1, 2, 4, 2, 4, 16],), [Motion.VIEW]),
@@ -61,6 +65,8 @@ def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
         ((1, 4, 1024), ([1, 16, 16, 16], PIXELS), [Motion.ELEMENTS]),
         # sknet: rows stay as long as they are
         ((1, 24, 24, 16), (PLANES, [1, 1, 16, 24, 24]), [Motion.ROWS]),
+        # asked (two networks of seed 4129): what enters in five dimensions becomes a map
+        ((1, 2, 3, 24, 24), ([1, 6, 24, 24], PIXELS), [Motion.VIEW]),
         # yolo11, yolov8_decode: pixels of one channel become a row, rows of each channel a longer one
         ((1, 2, 336, 1), ([1, 2, 336],), [Motion.ELEMENTS]),
         ((1, 16, 16, 3), (PLANES, [1, 3, 256]), [Motion.VIEW]),

@@ -9,9 +9,8 @@ import pytest
 from engine.chips.latency import Measured, Overhead, load_latency
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import Layer, Overlap
-from engine.compile.memory import Memory, relaid_bytes
-from engine.compile.motion import Motion
-from engine.compile.overheads import amounts, block_traffic, overhead_us, small_table_elements, vectors_above
+from engine.compile.memory import Memory
+from engine.compile.overheads import amounts, overhead_us, small_table_elements, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import layer
@@ -41,7 +40,12 @@ MAP = (1, 8, 8, 16)
             (Overhead.DEEP_SINGLE, 0.48),
         ),
         (layer(CostKind.TRANSPOSE, (1, 2, 2, 4, 4, 8), (1, 2, 4, 2, 4, 8), motion="pixels"), (Overhead.SWAPPED, 0.512)),
+        (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.SHUFFLED_CHANNEL, 0.016)),
         (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.SHUFFLED, 0.128)),
+        (layer(CostKind.RESHAPE, (17, 3, 64), (17, 1, 192), motion="columns"), (Overhead.COLUMN, 1)),
+        (layer(CostKind.RESHAPE, (1, 17, 192), (17, 1, 3, 64), motion="joined"), (Overhead.JOINED, 3.264)),
+        (layer(CostKind.RESHAPE, (1, 17, 192), (17, 1, 3, 64), motion="joined"), (Overhead.JOINED_ROW, 0.051)),
+        (layer(CostKind.RESHAPE, (17, 3, 64), (17, 1, 192), motion="columns"), (Overhead.COLUMNS, 3.264)),
         (layer(CostKind.TRANSPOSE, (1, 8, 8, 4), (1, 4, 4, 16), motion="blocks"), (Overhead.BLOCKS, 1.024)),
         (layer(CostKind.RESHAPE, (1, 64, 2, 16), (1, 1, 64, 32), motion="heads"), (Overhead.HEADS, 2.048)),
         (layer(CostKind.LUT, (1, 9, 9, 1), (1, 9, 9, 1), rearranged=(0,)), (Overhead.ARRANGED, 9 * 16 * 16 / 1e3)),
@@ -65,6 +69,8 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     found_here = dict(amounts(found, Overlap.ALL, load_latency("bayes-e")))
     assert expected in found_here.items()
     others = {Overhead.TABLE, Overhead.SINGLE, Overhead.DEEP_SINGLE, Overhead.SINGLE_ROW}
+    others |= {Overhead.SHUFFLED, Overhead.SHUFFLED_CHANNEL, Overhead.COLUMN, Overhead.COLUMNS}
+    others |= {Overhead.JOINED, Overhead.JOINED_ROW}
     assert found_here.keys() - {expected[0]} <= others  # of what else such a layer does
 
 
@@ -89,11 +95,12 @@ def test_reducing_channels_takes_more_than_reducing_pixels() -> None:
     ]
 
 
-def test_slopes_and_wide_pools_wait_and_take_time_per_element() -> None:
+def test_slopes_and_wide_pools_wait_and_take_time_per_element_or_row() -> None:
     latency = load_latency("bayes-e")
     slope, pool = layer(CostKind.SLOPE, MAP, MAP), layer(CostKind.POOL, MAP, MAP, input_bits=16)
     assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SUM, 1), (Overhead.SLOPE, 1.024)]
-    assert list(amounts(pool, Overlap.ALL, latency)) == [(Overhead.POOL, 1), (Overhead.WIDE_POOL, 1.024)]
+    rows = 2 * MAP[1] * MAP[3] / 1e3  # read and computed
+    assert list(amounts(pool, Overlap.ALL, latency)) == [(Overhead.POOL, 1), (Overhead.WIDE_POOL, rows)]
 
 
 def test_layers_between_which_nothing_stays_wait_for_each_change_of_layout_too() -> None:
@@ -120,41 +127,6 @@ def test_layers_that_are_not_fused_wait_for_each_other() -> None:
     assert list(amounts(layer(CostKind.CONV, MAP, MAP), Overlap.NONE, load_latency("bayes-e"))) == [
         (Overhead.UNFUSED, 1)
     ]
-
-
-@pytest.mark.parametrize(
-    ("shape", "block", "stored"),
-    [
-        ((72, 72, 8), 3, 4_644_864),
-        ((72, 72, 4), 3, 4_644_864),
-        ((36, 72, 8), 3, 1_327_104),
-        ((36, 36, 8), 3, 663_552),
-        ((39, 72, 8), 3, 1_437_696),
-        ((96, 96, 3), 4, 16_515_072),
-        ((48, 48, 8), 2, 55_296),
-        ((24, 48, 8), 2, 27_648),
-        ((96, 96, 3), 2, 73_728),
-        ((192, 192, 1), 2, 294_912),
-        ((64, 64, 16), 2, 196_608),
-        ((128, 128, 4), 2, 131_072),
-    ],
-)
-def test_blocks_of_pixels_made_of_channels_go_through_ddr(shape: tuple[int, int, int], block: int, stored: int) -> None:
-    """What the original stores besides (bayes-e, O2): exact."""
-    height, width, channels = shape
-    before = (1, height // block, width // block, channels * block * block)
-    turned = layer(CostKind.TRANSPOSE, (1, *shape), before, motion="blocks")
-    assert block_traffic(turned) == stored
-    assert block_traffic(turned.model_copy(update={"motion": Motion.ROWS})) == 0
-    memory = Memory(1 << 20, 1 << 20, blocks_through_ddr=True)
-    assert relaid_bytes([turned], ["x0"], [], [], memory) == {"y": stored}
-    assert relaid_bytes([turned], ["x0"], [], [], Memory(1 << 20, 1 << 20)) == {}
-
-
-def test_larger_maps_of_blocks_are_no_more_than_eight_tiles() -> None:
-    """96 x 96 into blocks of three: 87,035,904 bytes in the original, 8.2 times a vector per pixel."""
-    turned = layer(CostKind.TRANSPOSE, (1, 288, 288, 3), (1, 96, 96, 27), motion="blocks")
-    assert block_traffic(turned) == pytest.approx(87_035_904, rel=0.03)
 
 
 def test_small_tables_of_bernoulli2_are_looked_up_one_by_one() -> None:

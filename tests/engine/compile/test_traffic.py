@@ -149,6 +149,33 @@ def test_one_tap_over_many_channels_loads_more_of_them() -> None:
     assert found == {128: 1600, 129: 3200}
 
 
+@pytest.mark.parametrize(
+    ("march", "channels", "kernel", "step", "per_filter"),
+    [
+        ("bayes-e", 3, (3, 3), 2, 48),
+        ("bayes-e", 3, (3, 3), 1, 72),
+        ("bayes-e", 20, (7, 7), 1, 1040),
+        ("bayes-e", 20, (3, 3), 1, 216),
+        ("bayes-e", 3, (1, 7), 1, 56),
+        ("bayes-e", 1, (5, 5), 1, 112),
+        ("bayes", 3, (3, 3), 2, 40),
+        ("bayes", 3, (3, 3), 1, 72),
+        ("bayes", 3, (5, 5), 1, 104),
+    ],
+)
+def test_channels_of_windows_are_padded_to_four_where_that_is_less(
+    march: str, channels: int, kernel: tuple[int, int], step: int, per_filter: int
+) -> None:
+    """Asked, exact: so many weights of each of 32 filters are loaded (of 3 x 3 in steps of one in most networks)."""
+    source, result = (1, 32, 32, channels), (1, 32, 32, 32)
+    size = 32 * kernel[0] * kernel[1] * -(-channels // 8) * 8
+    conv, pool = (
+        alone(kind, result, source, kernel=kernel, strides=(step, step), macs=1, weight_bytes=weights)
+        for kind, weights in ((CostKind.CONV, size), (CostKind.GROUPED, 0))
+    )
+    assert loaded(march, conv) - loaded(march, pool) == 32 * per_filter
+
+
 def test_maps_pass_a_layer_of_their_own_on_the_way_into_bernoulli2() -> None:
     """17 bytes per channel, padded to 16, and 256; none before a depthwise layer, none per channel on single pixels."""
     shape, pixel = (1, 8, 16, 20), (1, 1, 1, 20)
@@ -164,6 +191,39 @@ def test_strips_load_their_columns_rounded_outwards() -> None:
     wide = alone(CostKind.CONV, shape, shape, output_bits=32)
     wide = schedule_layers("s", wide.inputs, wide.outputs, wide.layers, replace(AMPLE, strips=STRIPS))
     assert loaded("bernoulli2", wide) - loaded("bernoulli2", narrow) == 4 * (128 - 112) * 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "stored", "besides"),
+    [
+        (CostKind.CONV, (1, 4, 4, 16), 2048, 0),
+        (CostKind.CONV, (1, 33, 33, 16), 33792, 0),
+        (CostKind.ADD, (1, 24, 16, 4), 3072, 0),
+        (CostKind.MUL, (1, 32, 32, 16), 32768, 16384),
+        (CostKind.LUT, (1, 33, 17, 16), 33792, 16896),
+        (CostKind.LUT, (1, 13, 9, 16), 6656, 0),
+    ],
+)
+def test_int8_results_of_bernoulli2_leave_in_rows_of_32_pixels(
+    kind: CostKind, shape: tuple[int, ...], stored: int, besides: int
+) -> None:
+    """Asked, exact: tables of more than 8192 elements and products are turned on another way through DDR."""
+    planar, inner = (moved("bernoulli2", alone(kind, shape, shape, planar=flag)) for flag in (True, False))
+    assert planar.stored == stored
+    assert planar.loaded - inner.loaded == 2752 + besides
+
+
+def test_even_windows_of_bernoulli2_load_one_more_row_and_column() -> None:
+    """Asked, exact: 6 x 6 windows load the weights of 7 x 7."""
+    sizes = (36 * 16 * 64, 0)
+    conv, without = (alone(CostKind.CONV, MAP, MAP, kernel=(6, 6), macs=1, weight_bytes=size) for size in sizes)
+    assert loaded("bernoulli2", conv) - loaded("bernoulli2", without) == 49 * 16 * 64
+
+
+def test_inputs_of_few_channels_have_four_on_bernoulli2() -> None:
+    """Asked: a map of 64 x 64 x 2 loads 16384 bytes."""
+    thin, single = (alone(CostKind.GROUPED, (1, 64, 64, 2), (1, 64, 64, count)) for count in (2, 4))
+    assert loaded("bernoulli2", thin) == loaded("bernoulli2", single)
 
 
 def test_rearranged_maps_pass_through_ddr_again() -> None:

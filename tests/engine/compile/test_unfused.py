@@ -52,6 +52,9 @@ def test_layers_of_weights_tell_what_they_read_and_compute() -> None:
     dilated = {"kernel": (3, 3), "dilations": (2, 2)}
     assert kinds(layer(CostKind.CONV, shape, shape, **dilated)) == [["conv_dilated"]]
     assert kinds(layer(CostKind.MATMUL, (1, 8, 8), (1, 8, 8))) == [["conv"]]
+    ((patches,),) = unfused_parts([layer(CostKind.CONV, (1, 2, 2, 16), shape, kernel=(4, 4), strides=(4, 4))], BLOCK)
+    assert patches == ("conv_stepped", {"maps": 1280, "stepped": 512, "entering": 1024, "planes": 128})
+    assert kinds(layer(CostKind.CONV, shape, shape, kernel=(11, 11))) == [["conv_large"]]
     assert kinds(layer(CostKind.MATMUL, (1, 8, 8), (1, 8, 8), (1, 8, 8))) == [["matmul"]]
 
 
