@@ -34,10 +34,12 @@ DEPENDENT: dict[str, set[str]] = {
     "engine/fingerprint.py": ALL,
     "engine/convert/runner.py": ALL,
     "engine/config/parameters.py": ALL,
-    "engine/frontend/onnx.py": ALL,  # data sets convert colours with the room of it
-    "engine/optimize/dense.py": ALL - OUTSIDE - {"read", "prepare"},
+    "engine/frontend/onnx.py": ALL - {"equalize"},  # data sets convert colours with the room of it
+    "engine/optimize/dense.py": ALL
+    - OUTSIDE
+    - {"read", "prepare", "equalize", "doubts", "feed", "open data set", "take images"},
     "engine/chips/bayes-e.yaml": ALL,  # the names of marches and the dialect of a configuration are in it
-    "engine/calibrate/methods/kl.py": ALL - OUTSIDE - TABLES - {*COMPILING, "read", "prepare", "optimize", "quantize"},
+    "engine/calibrate/methods/kl.py": {*PLACING, "statistics", "calibrate", "correct", "compare", "measure"},
     "engine/calibrate/corrections/equalize.py": {"equalize"},
     "engine/place/devices.py": {*PLACING, "calibrate", "correct", "quantize", *COMPILING},
     "engine/quantize/lowering.py": {"correct", "quantize", *COMPILING},
