@@ -298,10 +298,10 @@ def _computed_shape(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
     """
     down, right = layer.dilations
     if (down, right) == (1, 1):
-        batch, *pixels, channels = layer.stepped_shape
-        if alignment.odd_steps_in_rows and layer.strides[0] % 2 and pixels:
-            pixels[0] = layer.output_shape[1]
-        return aligned_shape((batch, *pixels, channels), alignment)
+        stepped = layer.stepped_shape
+        if alignment.odd_steps_in_rows and layer.strides[0] % 2:
+            stepped = (*layer.output_shape[:2], *stepped[2:])
+        return aligned_shape(stepped, alignment)
     batch, height, width, channels = layer.output_shape
     rows = round_up(-(-height // down), alignment.height) * down
     pixels = round_up(-(-width // right), alignment.width) * right
