@@ -16,7 +16,7 @@ from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, 
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
-from engine.ops.core.element_functions import FUNCTIONS, element_function, exponent_of, table_function
+from engine.ops.core.element_functions import FUNCTIONS, exponent_of, table_function, wide_table_function
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
 from engine.ops.core.instructions import Instructions
@@ -137,13 +137,12 @@ def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
     """HzLut2Layer of ``node``, whose input is int16; its result is that or int8."""
     x = lowering.integer(given(node, 0), like=replace(required(lowering.calibration(given(node, 0))), qtype="int16"))
     slopes = OUTER_SLOPES.get(node.op_type)
+    scales = float(x.scale[0]), float(output.scales[0])
     if slopes is not None:
         low = float(np.float32(attribute(node, "alpha", 0.01))) if node.op_type == "LeakyRelu" else slopes[0]
-        ratio = float(x.scale[0]) / float(output.scales[0])
-        attributes = {"symmetry_mode": Symmetry.NONE.value, **two_slopes(low * ratio, slopes[1] * ratio)}
+        attributes = {"symmetry_mode": Symmetry.NONE.value, **two_slopes(low, slopes[1], *scales)}
     else:
-        scales = float(x.scale[0]), float(output.scales[0])
-        attributes = interpolation_tables(element_function(node), *scales, curve_of(node), output.bits)
+        attributes = interpolation_tables(wide_table_function(node), *scales, curve_of(node), output.bits)
     attributes = {
         "lut_type": node.op_type.removeprefix("Hz").lower(),
         "output_bit": output.bits,
@@ -172,8 +171,9 @@ CURVES: Mapping[str, Curve] = MappingProxyType(
         "HardSigmoid": Curve(low=-HARD_SIGMOID_INPUT, below=0.0, even=True),
         "Elu": Curve(high=0.0, above=1.0),
         "HzSwish": Curve(low=-13.0, high=13.0),
-        "HzGelu": Curve(low=-5.0, high=5.0, exact=True),
+        "HzGelu": Curve(low=-5.0, high=5.0),
         "HzMish": Curve(low=-10.0, high=7.0),
+        "Softplus": Curve(high=20.0, above=1.0),
         "Sqrt": Curve(first=0.0),
         "Log": Curve(first=NEAR_POLE, pole=True),
         "HzRsqrt": Curve(first=NEAR_POLE, pole=True),

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.ir import decline
-from engine.ops.core.element_functions import element_function
+from engine.ops.core.element_functions import element_function, wide_table_function
 from engine.ops.lut import OUTER_SLOPES, UNDEFINED_ENTRIES, curve_of, lookup_table
 from engine.ops.lut2_layer import Lut2Layer, Symmetry, interpolation_tables, two_slopes
 
@@ -54,9 +54,8 @@ def wide(question: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     """Our attributes of the int16 table."""
     node, xs, ys = function_node(question), answer["input_scale"], answer["output_scale"]
     if node.op_type in OUTER_SLOPES:
-        below, above = (slope * xs / ys for slope in OUTER_SLOPES[node.op_type])
-        return {"symmetry_mode": "NONE", **two_slopes(below, above)}
-    return interpolation_tables(element_function(node), xs, ys, curve_of(node))
+        return {"symmetry_mode": "NONE", **two_slopes(*OUTER_SLOPES[node.op_type], xs, ys)}
+    return interpolation_tables(wide_table_function(node), xs, ys, curve_of(node))
 
 
 @pytest.mark.parametrize(("name", "question", "answer"), ANSWERS)
