@@ -38,7 +38,13 @@ from engine.optimize.cleanup import (
 )
 from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants, OwnWeights
 from engine.optimize.defaults import CompleteAttributes, ReshapeWithoutZeros
-from engine.optimize.dense import FoldAffineIntoProduct, GemmOfMapToConv, GemmToConv, MatMulToConv
+from engine.optimize.dense import (
+    FoldAffineIntoProduct,
+    GemmOfMapToConv,
+    GemmToConv,
+    MatMulOfConstantToConv,
+    MatMulToConv,
+)
 from engine.optimize.gru import UnrollGru
 from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
@@ -148,6 +154,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             ReshapingToReshape(),
             CollapseShuffle(),
             MergeTransposes(),
+            RemoveUnusedNodes(),
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
             FoldNormThroughConcat(),
@@ -166,15 +173,16 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             AveragePoolToConv(march.graph),
             GemmOfMapToConv(march.graph),
             ExpandConstants(),
+            ShareMovements(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr
             MatMulToConv(),
+            MatMulOfConstantToConv(),
             FoldAffineIntoProduct(),
             SinkReshapeBehindConcat(),
             SinkReshapeBehindSplit(),
             SinkReshapeBehindSoftmax(),
             TransposeToReshape(),
             SinkReshape(),
-            ShareMovements(),
             ReshapeToTranspose(),
             CancelAroundReshape(),
             ReshapeBeforeTransposes(),

@@ -23,7 +23,6 @@ from engine.optimize.base import (
     substitute,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.transposes import keeps_order
 
 _LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
 """Permutations that make the last axis the channels of a map, and back."""
@@ -153,6 +152,57 @@ class MatMulToConv(NodePass):
         return is_float and len(shape or ()) > 1 and dense_of(node) is not None
 
 
+class MatMulOfConstantToConv(NodePass):
+    """``MatMul`` of one constant matrix and a computed one becomes a 1x1 convolution of the rows of that as channels.
+
+    As the queries of a decoder that depend on nothing (6 of 6 asked; of several matrices it stays a ``MatMul``, 2 of
+    2). Names as in the original's files, where that of three dimensions is a ``<node>_gemm`` first.
+    """
+
+    op_types = frozenset({"MatMul"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        if not self.remains(node):
+            return False
+        left, right = node.inputs
+        weight, shape = initializer_of(left), static_shape(right) or ()
+        if left is None or right is None or weight is None:
+            return False
+        rows, columns = weight.shape[-2], shape[-1]
+        name, result = str(node.name), str(node.outputs[0].name)
+        if len(shape) == _MAP_RANK:
+            first = _transpose(node, right, "transpose_in", (0, 2, 1, 3))
+            matrix, made, target = f"{name}_{left.name}", result, f"{name}_reshape_output_shape_dim4"
+        else:
+            inner, target = (1, shape[-2], 1, columns), f"{name}_shape"
+            name, made = f"{name}_gemm", f"{name}_gemm_output"
+            first = _reshape(node, right, inner, f"{name}_pre_reshape", f"{name}_pre_reshape_output", f"{name}_4dim")
+            matrix = f"{name}{node.name}{left.name}_gemm_data"
+        dense = Dense(weight.reshape(rows, -1), matrix)
+        conv = _convolution(node, first.outputs[0], dense, f"replaced_{made}", prefix="")
+        conv.name = name
+        mark(conv, MARK_PRODUCT, ROWS)
+        names = (f"{name}_reshape_output", f"{name}_reshaped_output", target)
+        back = _reshape(node, conv.outputs[0], static_shape(node.outputs[0]) or (), *names)
+        substitute(node, [first, conv, back])
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One of a single constant matrix by a computed one."""
+        left, right = node.inputs[0], node.inputs[1]
+        weight, shape = initializer_of(left), static_shape(right)
+        return (
+            weight is not None
+            and initializer_of(right) is None
+            and right is not None
+            and right.dtype == ir.DataType.FLOAT
+            and shape is not None
+            and len(shape) in (_MAP_RANK - 1, _MAP_RANK)
+            and weight.ndim == len(shape)
+            and int(np.prod(weight.shape[:-2])) == int(np.prod(shape[:-2])) == 1
+        )
+
+
 _MAP_RANK = 4
 
 
@@ -183,8 +233,9 @@ class FoldAffineIntoProduct(GraphPass):
     """Factors and sums along the last axis become part of the matrix that multiplies this axis.
 
     The scale and shift of a LayerNorm, where one product alone reads them (``min_ln``, ViT, Swin, MobileViT; several
-    products read them in ``detr`` and ``vit_sep``: they stay). Through reshapes that keep the axis. Not where another
-    axis has the same size, so that the numbers do not say which axis is theirs (8 of 8 asked; 6 of 6 with other sizes).
+    products read them in ``detr`` and ``vit_sep``: they stay). Through Transposes and Reshapes that keep the axis, as
+    between the normalisation and the windows of a Swin. Not where another axis of what the product reads has the same
+    size, so that the numbers do not say which axis is theirs (8 of 8 asked; 7 of 7 with other sizes there).
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -197,7 +248,7 @@ class FoldAffineIntoProduct(GraphPass):
     def rewrite(self, node: ir.Node) -> bool:
         """Fold ``node`` into the product that reads it."""
         found, conv = _along_last_axis(node), _product_of(node)
-        if found is None or conv is None:
+        if found is None or conv is None or not _says_its_axis(node, conv):
             return False
         before, scale, shift = found
         weight = initializer_of(conv.inputs[1])
@@ -230,7 +281,7 @@ def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     other, array = node.inputs[1 - index], operands[index]
     if other is None or array is None or static_shape(other) != shape or array.size not in (1, shape[-1]):
         return None
-    if array.size > 1 and (array.shape[-1] != shape[-1] or shape.count(shape[-1]) > 1):
+    if array.size > 1 and array.shape[-1] != shape[-1]:
         return None
     vector = np.broadcast_to(array.reshape(-1).astype(np.float64), shape[-1:])
     if node.op_type == "Mul":
@@ -238,25 +289,71 @@ def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     return other, np.ones_like(vector), vector if node.op_type == "Add" else -vector
 
 
+def _says_its_axis(node: ir.Node, product: ir.Node) -> bool:
+    """Whether no other axis of what ``product`` reads is as long as the constant of ``node``, if that is a vector."""
+    sizes = [array.size for array in map(initializer_of, node.inputs) if array is not None]
+    shape = static_shape(product.inputs[0]) or ()
+    return all(size == 1 or shape.count(size) < 2 for size in sizes)
+
+
 def _product_of(node: ir.Node) -> ir.Node | None:
     """The convolution that multiplies the last axis of what ``node`` computes, where nothing else reads it."""
-    features = (static_shape(node.outputs[0]) or (0,))[-1]
+    found = _reader_of_last_axis(node)
+    is_product = found is not None and found[1] == 1 and MARK_PRODUCT in found[0].metadata_props
+    return found[0] if found is not None and is_product else None
+
+
+def _reader_of_last_axis(node: ir.Node) -> tuple[ir.Node, int] | None:
+    """What alone reads the result of ``node`` behind movements, and which axis of that the last one is then.
+
+    ``None`` where there is no such node, or a Reshape makes something else of the axis.
+    """
+    shape = static_shape(node.outputs[0]) or (0,)
+    features, axis = shape[-1], len(shape) - 1
     reader = sole_reader(node.outputs[0], once=True)
-    while reader is not None and (
-        is_standard(reader, "Reshape") or (is_standard(reader, "Transpose") and keeps_order(reader))
-    ):
-        if _is_input_of_product(reader):
-            break
-        if (static_shape(reader.outputs[0]) or (0,))[-1] != features:
-            return None
+    while reader is not None:
+        if is_standard(reader, "Transpose"):
+            axis = list(ints(reader, "perm", ())).index(axis)
+        elif is_standard(reader, "Reshape"):
+            before, after = static_shape(reader.inputs[0]) or (), static_shape(reader.outputs[0]) or ()
+            kept = [
+                place
+                for place in range(len(after))
+                if after[place] == features and _are_before(before, axis, after, place)
+            ]
+            if not kept:
+                return None
+            axis = kept[-1]
+        else:
+            return reader, axis
         reader = sole_reader(reader.outputs[0], once=True)
-    return sole_reader(reader.outputs[0], once=True) if reader is not None and _is_input_of_product(reader) else None
+    return None
 
 
-def _is_input_of_product(node: ir.Node) -> bool:
-    """Whether ``node`` makes the last axis the channels for the convolution of a product, its only reader."""
-    conv = sole_reader(node.outputs[0], once=True) if ints(node, "perm", ()) == _LAST_AXIS_FIRST else None
-    return conv is not None and MARK_PRODUCT in conv.metadata_props
+def _are_before(shape: tuple[int, ...], axis: int, reshaped: tuple[int, ...], place: int) -> bool:
+    """Whether as many elements lie before ``axis`` as before ``place`` once they are reshaped."""
+    return int(np.prod(shape[:axis], dtype=np.int64)) == int(np.prod(reshaped[:place], dtype=np.int64))
+
+
+def joins_product(node: ir.Node) -> bool:
+    """Whether :class:`FoldAffineIntoProduct` takes ``node`` once the ``MatMul`` behind it is a convolution.
+
+    Through Transposes and Reshapes that keep the last axis, and other such nodes.
+    """
+    while is_standard(node, "Add", "Sub", "Mul") and _along_last_axis(node) is not None:
+        found = _reader_of_last_axis(node)
+        if found is None:
+            return False
+        reader, axis = found
+        last = len(static_shape(reader.outputs[0]) or ()) - 1
+        if is_standard(reader, "MatMul") and axis == last:
+            return dense_of(reader) is not None and _says_its_axis(node, reader)
+        if MARK_PRODUCT in reader.metadata_props:
+            return axis == 1 and _says_its_axis(node, reader)
+        if axis != last:
+            return False
+        node = reader
+    return False
 
 
 def _convolution(

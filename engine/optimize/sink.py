@@ -9,7 +9,7 @@ lets nothing pass (``detr``).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from engine.optimize.base import (
     substitute_outputs,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.dense import MARK_PRODUCT, ROWS
+from engine.optimize.dense import MARK_PRODUCT, ROWS, joins_product
 from engine.optimize.transposes import axes_without_ones
 
 ELEMENTWISE = frozenset(
@@ -43,8 +43,9 @@ ELEMENTWISE = frozenset(
 Not LeakyRelu (reference/operators.md, the case on three dimensions).
 """
 REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceMax"})
-BEHIND_RESHAPE = frozenset({"Abs", "Exp", "ReduceSum"})
-"""Arithmetic that no Reshape passes."""
+BEHIND_RESHAPE = frozenset({"Abs", "Exp", "ReduceMax", "ReduceSum"})
+"""Arithmetic that no Reshape passes: of six Reshapes each passed a ReduceMean, where it could, and no ReduceMax."""
+RECIPROCALS = frozenset({"HzRsqrt", "Reciprocal"})
 
 Shape = tuple[int, ...]
 
@@ -56,23 +57,36 @@ class _Sink(GraphPass):
     """Operator type of the movement."""
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        modified = False
-        for node in tuple(model.graph):
+        modified, nodes = False, tuple(model.graph)
+        earlier = frozenset(nodes)
+        for node in nodes:
             if node.graph is not None and len(node.outputs) == 1 and self.passes(node):
-                modified |= self.rewrite(node)
+                modified |= self.rewrite(node, earlier)
         return ir.passes.PassResult(model, modified)
 
     def passes(self, node: ir.Node) -> bool:
         """Whether the movement passes operators of the kind of ``node``."""
         return node.op_type in ELEMENTWISE | REDUCTIONS
 
-    def rewrite(self, node: ir.Node) -> bool:
-        """Move what produces all computed inputs of ``node`` behind it; whether that is possible."""
+    def passes_on(self, node: ir.Node, passed: ir.Node) -> bool:
+        """Whether a movement that has just passed the operator ``passed`` passes ``node`` as well."""
+        return True
+
+    def rewrite(self, node: ir.Node, earlier: Collection[ir.Node]) -> bool:
+        """Move what produces all computed inputs of ``node`` behind it; whether that is possible.
+
+        Args:
+            node: arithmetic.
+            earlier: nodes that this pass has not moved.
+        """
         movements = [_producer(value, self.moves) for value in node.inputs if value is not None and not _fixed(value)]
         found = [movement for movement in movements if movement is not None]
         if not found or len(found) != len(movements) or static_shape(node.outputs[0]) is None:
             return False
         if becomes_depthwise(node) and not self.passes_factor(node, found):
+            return False
+        passed = [_producer_of(movement) for movement in found if movement not in earlier]
+        if not all(each is None or self.passes_on(node, each) for each in passed):
             return False
         return self.sink(node, found)
 
@@ -103,6 +117,14 @@ class SinkTranspose(_Sink):
         """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice)."""
         return super().passes(node) and node.op_type != "ReduceMax"
 
+    def passes_on(self, node: ir.Node, passed: ir.Node) -> bool:
+        """Not what becomes part of a product once it has passed the quotient of a normalisation.
+
+        Scale and shift are part of the product by then, as names of ``ConvNeXt`` and ``SwinTransformer`` of torchvision
+        say; those right behind a Transpose it passes.
+        """
+        return not (_is_quotient(passed) and joins_product(node))
+
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
         shape = static_shape(node.outputs[0]) or ()
@@ -131,6 +153,17 @@ class SinkTranspose(_Sink):
         )
         _replace(node, [moved, transpose], movements)
         return True
+
+
+def _producer_of(movement: ir.Node) -> ir.Node | None:
+    value = movement.inputs[0]
+    return None if value is None else value.producer()
+
+
+def _is_quotient(node: ir.Node) -> bool:
+    """Whether ``node`` multiplies by a reciprocal."""
+    factors = [value.producer() for value in node.inputs if value is not None]
+    return node.op_type == "Mul" and any(each is not None and each.op_type in RECIPROCALS for each in factors)
 
 
 def _is_of_rows(movement: ir.Node) -> bool:

@@ -76,10 +76,14 @@ INPUTS: Table[Input, Calibrate] = Table(
         Rule(
             "calibrated.exact-sum",
             "An int32 sum of one scale that is only moved until it is float is not calibrated, unless a type is asked "
-            "for it.",
+            "for it, or a product that left the BPU late reads it.",
             Pattern(
                 "is an int32 sum that is only moved, and has no type",
-                lambda site: site.value not in site.types and is_exact_sum(site.value),
+                lambda site: (
+                    site.value not in site.types
+                    and not (site.reader.op_type == "Mul" and refused_late(site.reader))
+                    and is_exact_sum(site.value)
+                ),
             ),
             Calibrate.NO,
             over=("calibrated.computed-of-moved",),

@@ -446,7 +446,7 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
         head = None if value is None else site.heads.get(before_calibration(value))
         source = None if head is None else rule_for(head)
         is_late = head is not None and MARK_LATE in head.metadata_props
-        if value is not None and source is not None and not is_late and is_computed_with(value, _stays, is_passive):
+        if value is not None and not is_late and is_computed_with(value, _stays, is_passive):
             continue
         if (
             head is None
@@ -459,6 +459,16 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
         ):
             return True
     return False
+
+
+def _is_turned_for_bpu(node: ir.Node) -> bool:
+    """Whether a Transpose moves the result of ``node`` to a BPU node."""
+    return any(reader.op_type == "Transpose" and any(map(on_bpu, _readers(reader))) for reader in _readers(node))
+
+
+def _reads_ends(node: ir.Node) -> bool:
+    """Whether the BPU computes with one of the inputs of ``node`` nowhere."""
+    return not all(is_computed_with(value, _stays, is_passive) for value in node.inputs if value is not None)
 
 
 def _stays(node: ir.Node) -> bool:
@@ -475,6 +485,7 @@ def _follows_convolution(node: ir.Node) -> bool:
 
 
 NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
+ASKED_TAIL = _site("is asked for, or an output of a type that is asked for", _is_asked_tail)
 PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
 
 TAILS: Table[DeviceSite, Place] = Table(
@@ -492,9 +503,20 @@ TAILS: Table[DeviceSite, Place] = Table(
             "device.passive-tail",
             "What moves the last results of the BPU runs on the CPU where these could stay in int32 or float.",
             PASSIVE_TAIL
-            & ~_site("is asked for, or an output of a type that is asked for", _is_asked_tail)
+            & ~ASKED_TAIL
             & _site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),
             _cpu(Code.PASSIVE_TAIL),
+            over=("device.joined-tail", "device.activation-tail"),
+        ),
+        Rule(
+            "device.joined-tail",
+            "bernoulli2 joins nothing for the CPU that the BPU does not compute with: each operand keeps its scale.",
+            PASSIVE_TAIL
+            & op("Concat")
+            & ~ASKED_TAIL
+            & _site("reads what no BPU node computes with", lambda site: _reads_ends(site.node)),
+            _cpu(Code.PASSIVE_TAIL),
+            BERNOULLI,
             over=("device.activation-tail",),
         ),
         Rule(
@@ -511,6 +533,15 @@ TAILS: Table[DeviceSite, Place] = Table(
             NOT_READ_BY_BPU & NOT_ASKED & op(*RECTIFIERS),
             _cpu(Code.PRODUCT_TAIL),
             BERNOULLI,
+        ),
+        Rule(
+            "device.late-power-tail",
+            "bernoulli2 finds last that no BPU node reads a power which a Transpose moves to one, so its inputs are "
+            "quantised.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("Pow") & of_node("is turned for the BPU", _is_turned_for_bpu),
+            _late(Code.PRODUCT_TAIL),
+            BERNOULLI,
+            over=("device.power-tail",),
         ),
         Rule(
             "device.power-tail",

@@ -81,7 +81,7 @@ class ScaleSite:
         return () if self.operator is None else activations(self.node, self.operator)
 
 
-ALWAYS_GATES = (Gate.SIGMOID, Gate.HARD_SIGMOID)
+ALWAYS_GATES = (Gate.SIGMOID, Gate.HARD_SIGMOID, Gate.SOFTPLUS)
 """Functions whose results have a threshold that follows from that of the input whoever reads them."""
 
 Demand = Callable[[ScaleSite], Iterator[Constraint]]
@@ -207,7 +207,8 @@ def _fixed(site: ScaleSite) -> Iterator[Constraint]:
 def gate_of(site: ScaleSite) -> Gate | None:
     """The function that gives the threshold of the result from that of the input; None where none does.
 
-    Of what only movements read, or the CPU; a Sigmoid or HardSigmoid always. An int16 result has its own.
+    Of what only movements read, or the CPU; a Sigmoid, HardSigmoid or Softplus (21 of 21) always. An int16 result has
+    its own.
     """
     calibration = site.calibrations.get(site.result)
     gate = None if site.operator is None or not on_bpu(site.node) else site.operator.gate(site.node)
@@ -255,8 +256,11 @@ def _is_moved_to_gate(site: ScaleSite) -> bool:
 
 
 def _is_output(site: ScaleSite) -> bool:
+    """Whether the result is an output of the network that no BPU node reads besides: that may fix its scale."""
     calibration = site.calibrations.get(site.result)
-    return calibration is not None and calibration.outputs[0].is_graph_output()
+    if calibration is None or not calibration.outputs[0].is_graph_output():
+        return False
+    return not any(on_bpu(usage.node) for usage in calibration.outputs[0].uses())
 
 
 def _is_moved_to_output(site: ScaleSite) -> bool:
@@ -283,7 +287,7 @@ def _casts_comparison(node: ir.Node) -> bool:
 
 JOINS = _ties(Tie.OPERANDS_TAKE_OUTPUT, "joins its operands")
 KEEPS_OPERANDS = Pattern("gives an int16 tensor that no reader fixes", _keeps_operands)
-OUTPUT = Pattern("gives an output of the network", _is_output)
+OUTPUT = Pattern("gives an output of the network alone", _is_output)
 MOVED_TO_OUTPUT = Pattern("moves its result to an output of the network alone", _is_moved_to_output)
 MOVES = _ties(Tie.OUTPUT_TAKES_INPUT, "moves values, or chooses among them")
 FIRST = Pattern[ScaleSite](
@@ -350,7 +354,7 @@ JOINED: ScaleTable = Table(
     [
         Rule(
             "scale.joined-output",
-            "An int16 output that joins tensors has the largest of their thresholds.",
+            "An int16 output that joins tensors and that no BPU node reads has the largest of their thresholds.",
             JOINS & KEEPS_OPERANDS & OUTPUT,
             _largest_of_operands,
             over=("scale.joined",),
@@ -402,14 +406,15 @@ GATED: ScaleTable = Table(
     [
         Rule(
             "scale.gated",
-            "The threshold of what a Sigmoid or HardSigmoid gives is that function of the threshold of what it reads.",
-            Pattern("is a Sigmoid or HardSigmoid on the BPU", lambda site: gate_of(site) in ALWAYS_GATES),
+            "The threshold of what a Sigmoid, HardSigmoid or Softplus gives is that function of the threshold of what "
+            "it reads.",
+            Pattern("is a Sigmoid, HardSigmoid or Softplus on the BPU", lambda site: gate_of(site) in ALWAYS_GATES),
             _gated,
         ),
         Rule(
             "scale.of-function",
             "So is that of another int8 result which nothing but movements and the CPU read: of Abs, Asinh, Atan, "
-            "Cosh, Erf, Exp, Gelu, HardSwish, Mish, Round, Selu, Sinh, Softplus, Softsign, Sqrt, Swish and Tanh.",
+            "Cosh, Erf, Exp, Gelu, HardSwish, Mish, Round, Selu, Sinh, Softsign, Sqrt, Swish and Tanh.",
             Pattern(
                 "gives what only movements and the CPU read, by such a function",
                 lambda site: gate_of(site) not in (None, *ALWAYS_GATES),

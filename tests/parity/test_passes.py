@@ -27,6 +27,7 @@ NEEDED_BY = {
     "DivToReciprocal": "div_to_reciprocal",
     "ExpandConstants": "expand_constants",
     "FoldAffineIntoNext": "decompose_normalization",
+    "FoldAffineIntoProduct": "normalised_windows_bayes-e",
     "FoldConstants": "fold_constants",
     "FoldPadIntoConv": "fold_pad_into_conv",
     "GemmOfMapToConv": "gemm_of_map_to_conv",
@@ -35,6 +36,7 @@ NEEDED_BY = {
     "KeepReducedAxis": "keep_reduced_axis",
     "LargerFactorFirst": "larger_factor_first",
     "LiftConstants": "lift_constants",
+    "MatMulOfConstantToConv": "constant_first_map_bayes-e",
     "MatMulToConv": "mat_mul_to_conv",
     "MergeReshapes": "gemm_of_map_to_conv",
     "MergeTransposes": "mat_mul_to_conv",
@@ -56,7 +58,6 @@ NEEDED_BY = {
 WITHOUT_CASE = {
     "ConstantOutputs": "the original lets such an output be an initializer; here every output is one of a node",
     "FoldAffineIntoPrevious": "in small networks AffineToDepthwise folds what it leaves",
-    "FoldAffineIntoProduct": "in small networks FoldAffineIntoNext folds what it leaves",
     "FoldNormThroughConcat": "recorded networks of more nodes show it; the original fails at the small one",
     "JoinAlongReshapedAxis": "the states of GRUs, of more nodes, show it",
     "RemoveCastPairs": "the original keeps both casts, on the CPU",

@@ -122,15 +122,15 @@ def refused_constant(node: ir.Node, march: Chip) -> Reason | None:
 
     26 products and sums behind a normalisation, in ``detr``, ``pvt``, ``vit_sep``, ``vit_timm``, ``fpn_retina_gn`` and
     ``swin`` on bernoulli2. Of other maps products with a constant of all pixels are computed on the BPU (4 of 4 asked),
-    and so are sums with a number per channel. Of other ranks, others than those of a normalisation are refused at once
-    (:func:`refused_broadcast`).
+    and so are sums with a number per channel, also of one channel (2 of 2). Of other ranks, others than those of a
+    normalisation are refused at once (:func:`refused_broadcast`).
     """
     values = [given(node, index) for index in (0, 1)]
     constants = [is_constant(value) for value in values]
     if march.constant_operands or not any(constants):
         return None
     shape, out = shape_of(values[0] if constants[0] else values[1]), shape_of(node.outputs[0])
-    if len(out) == len(TO_NHWC) and not scales_normalised(node) and prod(shape) > 1:
+    if len(out) == len(TO_NHWC) and not scales_normalised(node) and (prod(shape) > 1 or out[1] == 1):
         return None
     return because(Code.CONSTANT_NOT_FOLDED)
 
