@@ -62,6 +62,13 @@ def matmul_by_matrix(draw: Draw, net: Network) -> str:
     return net.op("Add", product, net.normal(outputs)) if draw(st.booleans()) else product
 
 
+def constant_by_matrix(draw: Draw, net: Network) -> str:
+    """A constant matrix by a computed one, of three or four dimensions."""
+    lead = (1,) * draw(st.integers(1, 2))
+    rows, inner, columns = (draw(st.integers(1, 5)) for _ in range(3))
+    return net.op("MatMul", net.normal(*lead, rows, inner), activated(draw, net, net.input(*lead, inner, columns)))
+
+
 def scaled_rows_of_product(draw: Draw, net: Network) -> str:
     """Scale and shift in front of the convolution that a product became; no other axis has the features' size."""
     batch, rows = (draw(st.integers(1, 4)) for _ in range(2))
