@@ -25,6 +25,8 @@ STORED = {"y": ("y_pitch", "y_line", "flip"), "z": ("z_pitch", "z_line", "z_flip
 
 
 _IMAGE_RANK = 4
+REACHED_FROM = 1 << 15
+"""Bytes from which it takes longer to copy an input or output than to tell a program where it lies."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ def reach_outside(program: Assembler, inputs: Mapping[str, Tensor], outputs: Map
     for name, tensor in (*inputs.items(), *outputs.items()):
         numbers = found.readers[tensor.buffer] | found.writers[tensor.buffer]
         users = [(number, _user(found, number, tensor)) for number in sorted(numbers)]
-        if not users or not all(operand for _, operand in users) or ends.count(tensor.buffer) > 1:
+        if tensor.buffer.size < REACHED_FROM or ends.count(tensor.buffer) > 1:
+            continue
+        if not users or not all(operand for _, operand in users):
             continue
         is_written = bool(found.writers[tensor.buffer])
         if is_written is not (len(users) == 1 and name in outputs):

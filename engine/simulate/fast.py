@@ -86,6 +86,7 @@ class FastSimulator:
         self.inputs = describe(graph_inputs(model))
         self.outputs = describe(model.graph.outputs)
         self._graph = assemble(model)
+        self._reached_outputs = tuple(name for name in self._graph.addresses if name in self._graph.outputs)
         self._threads = max(1, threads or available_cpus())
         self._team = Team(self._threads) if self._threads > 1 else None
         self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
@@ -103,7 +104,9 @@ class FastSimulator:
         names = check_outputs(output_names, self.outputs)
         count = check_feed(feed, self.inputs)
         stacked = {info.name: _stack(feed[info.name], info, count) for info in self.inputs}
-        results = self._unwanted(names, count) | {name: self._empty_result(name, count) for name in names}
+        results = {name: self._empty_result(name, count) for name in names}
+        if self._reached_outputs:
+            results |= self._unwanted(names, count)
         first = self._time_first(stacked, results, count)
         team, taken = self._team, False
         try:
@@ -231,7 +234,7 @@ class FastSimulator:
         place = self._take_workplace()
         try:
             given = [(values, feed[name]) for name, values in place.inputs.items()]
-            ends = {**feed, **results}
+            ends = {**feed, **results} if place.addresses else {}
             reached = [(address, ends[name]) for name, address in place.addresses.items()]
             taken = [(result, place.outputs[name]) for name, result in results.items() if name in place.outputs]
             for index in indices:
@@ -280,8 +283,7 @@ class FastSimulator:
 
     def _unwanted(self, names: Collection[str], count: int) -> dict[str, Array]:
         """Where programs store outputs that are not among ``names``, if they reach them by their addresses."""
-        outputs = [name for name in self._graph.addresses if name in self._graph.outputs and name not in names]
-        found = [(name, self._empty_result(name, 1)[0]) for name in outputs]
+        found = [(name, self._empty_result(name, 1)[0]) for name in self._reached_outputs if name not in names]
         return {name: np.broadcast_to(array, (count, *array.shape)) for name, array in found}
 
     def _empty_result(self, name: str, count: int) -> Array:

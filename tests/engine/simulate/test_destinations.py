@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.native.registers import LANES, REGISTERS
+from engine.simulate import destinations
 from engine.simulate.destinations import reach_outside, store_where_read
 from engine.simulate.kernels.instructions import InstructionKind as Kind
 from engine.simulate.kernels.machine import link
@@ -28,6 +29,14 @@ from tests.engine.simulate.machine import call, kinds
 
 Array = NDArray[Any]
 Build = Callable[[Assembler, Tensor], Sequence[Tensor]]
+
+
+@pytest.fixture(autouse=True)
+def reach_small_ones_too() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(destinations, "REACHED_FROM", 0)
+        yield
+
 
 needs_quads = pytest.mark.skipif(not REGISTERS.quads, reason="whole tiles leave registers as bytes with AVX512-VNNI")
 STAGE: dict[str, Any] = {"right_shift": [2], "scale": [20000], "out_shift": [17]}
@@ -321,3 +330,12 @@ def test_outputs_are_stored_elsewhere_if_nothing_reads_them_and_one_step_gives_t
     for tensor in outputs.values():
         program.keep(tensor)
     assert list(reach_outside(program, {"x": x}, outputs)) == ["b", "c"]
+
+
+def test_what_is_small_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Assembler()
+    x, y = program.input((1, 3, 8, 8), np.float32), program.input((1, 3, 8, 9), np.float32)
+    for tensor in (integers(program, x), integers(program, y)):
+        program.keep(tensor)
+    monkeypatch.setattr(destinations, "REACHED_FROM", 3 * 8 * 9 * 4)
+    assert list(reach_outside(program, {"x": x, "y": y}, {})) == ["y"]

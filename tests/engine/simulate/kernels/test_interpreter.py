@@ -82,7 +82,8 @@ def test_threads_go_through_samples_that_no_other_has_taken() -> None:
     assert samples[0, 0] == 5
 
 
-def test_samples_are_read_where_they_lie_if_the_program_takes_addresses() -> None:
+def test_samples_are_read_where_they_lie_if_the_program_takes_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.simulate.destinations.REACHED_FROM", 0)
     program = Assembler()
     x = program.input((1, 40), np.float32)
     y = lower_quantize(call("HzQuantize", x, np.float32([0.5]), bits=8), program)
