@@ -104,7 +104,8 @@ def optimize(original: ir.Model, march: str, compatibility: Compatibility = Comp
     Args:
         original: model from :func:`engine.frontend.preprocess.insert`; not changed.
         march: name of an architecture (``engine.chips.MARCHES``); kept in the model's metadata under ``hz.march``.
-        compatibility: whether a Resize of opset 9 or 10 is moved by half a pixel, as the original does.
+        compatibility: whether a Resize of opset 9 or 10 is moved by half a pixel, and averages of large maps are taken
+            in steps, as the original does.
 
     Returns:
         An equivalent model (up to float rounding, but for such a Resize) without constant, redundant or composite
@@ -170,7 +171,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             ReduceMeanToGlobalPool(),
             KeepReducedAxis(march.graph),
             Pool1d(),
-            AveragePoolToConv(march.graph),
+            AveragePoolToConv(march.graph, compatibility),
             GemmOfMapToConv(march.graph),
             ExpandConstants(),
             ShareMovements(),

@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import GraphRules
-from engine.ir import MARK_STEPS, attribute, static_shape
+from engine.ir import MARK_STEPS, attribute, mark, static_shape
 from engine.optimize.base import Array, NodePass, add_initializer, axes_of, graph_of, ints, make_node, substitute
+from engine.terms import Compatibility
 
 Window = tuple[int, int]
 
@@ -142,13 +143,15 @@ class AveragePoolToConv(NodePass):
     ``<node>_SPLIT_WITH_SMALL_POOL_<i>`` (16 x 16 of bisenet and of one drawn, 16 x 8, and 8 x 8 of which four tile a
     map); others are split as a GlobalAveragePool is (12 x 8 twice, 8 x 10 and 18 x 12, which cover the map; 12 x 12 of
     which four tile one is 3 * 4 there, 6 * 2 here). An average of a whole map that does not split there is a
-    GlobalAveragePool that is taken in steps (``pool_17x17``; 12 of 12 maps asked).
+    GlobalAveragePool that is taken in steps (``gap_17x3``; 59 of 59 sizes asked), which makes it too small: with
+    ``compatibility: clean`` the CPU averages it.
     """
 
     op_types = frozenset({"AveragePool", "GlobalAveragePool"})
 
-    def __init__(self, rules: GraphRules) -> None:
+    def __init__(self, rules: GraphRules, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
         self.rules = rules
+        self._takes_steps = rules.global_pooling_as_conv and compatibility is Compatibility.ORIGINAL
 
     def rewrite(self, node: ir.Node) -> bool:
         source, shape = node.inputs[0], static_shape(node.inputs[0])
@@ -200,12 +203,12 @@ class AveragePoolToConv(NodePass):
                 "GlobalAveragePool", [node.inputs[0]], name=str(node.name), output=name, like=result, shape=pooled
             )
             substitute(node, [pool])
-        pool.metadata_props[MARK_STEPS] = "halves"
+        mark(pool, MARK_STEPS, "halves")
         return True
 
     def _is_taken_in_steps(self, node: ir.Node, shape: Sequence[int]) -> bool:
         """Whether ``node`` averages the whole map of ``shape``, and is not marked yet, where convolutions would."""
-        if not self.rules.global_pooling_as_conv or MARK_STEPS in node.metadata_props:
+        if not self._takes_steps or MARK_STEPS in node.metadata_props:
             return False
         if node.op_type == "GlobalAveragePool":
             return True

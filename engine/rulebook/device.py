@@ -19,7 +19,7 @@ from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu
 from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from
 from engine.graph import float_readers, sole_reader
-from engine.ir import MARK_LATE, attribute, before_calibration, constant_of, is_calibration, shape_of
+from engine.ir import MARK_LATE, MARK_STEPS, attribute, before_calibration, constant_of, is_calibration, shape_of
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.element_functions import FUNCTIONS
@@ -113,6 +113,7 @@ def _late(code: Code) -> Place:
 
 
 LACKING = (
+    "GlobalAveragePool",
     "ReduceMean",
     "ReduceSum",
     "ReduceMax",
@@ -180,6 +181,7 @@ def _multiplies_several(node: ir.Node) -> bool:
 
 
 PIXELS_IN_ORDER = of_node("gives the pixels of an NHWC image the order NCHW", _orders_pixels)
+TAKEN_IN_STEPS = of_node("averages a map in steps", lambda node: MARK_STEPS in node.metadata_props)
 MEAN_OF_NORMALISATION = op("ReduceMean") & read_by("Sub", "HzRsqrt")
 DIFFERENCE_FROM_MEAN = op("Sub") & of_node("reads a mean over axes second", subtracts_mean)
 OTHER_DIFFERENCE = op("Sub") & gives_rank(4) & ~DIFFERENCE_FROM_MEAN
@@ -203,8 +205,9 @@ OPERATORS: Table[DeviceSite, Place] = Table(
             "device.lacking",
             "bernoulli2 computes means, sums and maxima over axes and differences of maps, and moves by Transpose, "
             "Tile and Expand, on the CPU; a mean of a normalisation and the difference from it leave the BPU late, "
-            "and a Transpose that orders the pixels of an image moves nothing.",
-            (op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION) | OTHER_DIFFERENCE,
+            "a Transpose that orders the pixels of an image moves nothing, and an average over a large map is taken in "
+            "steps.",
+            (op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION & ~TAKEN_IN_STEPS) | OTHER_DIFFERENCE,
             _cpu(Code.NO_OPERATOR),
             BERNOULLI,
             over=("device.several-matrices",),

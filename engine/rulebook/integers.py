@@ -12,13 +12,13 @@ from typing import Any
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu
-from engine.ir import MARK_OLD_RESIZE, calibration_of
+from engine.ir import MARK_OLD_RESIZE, MARK_STEPS, calibration_of
 from engine.ops.average_pool import reaches_over
 from engine.ops.core.element_functions import FUNCTIONS, HARD_SIGMOID
 from engine.ops.lut import UNDEFINED_ENTRIES, leaves_domain
 from engine.ops.resize_upsample import is_nearest
 from engine.ops.roi_resize import DEFAULT_COORDINATES, leaves_coordinates
-from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
+from engine.rulebook.rule import BERNOULLI, MeasuredApart, Pattern, Rule, Table
 from engine.terms import Compatibility
 
 BORDER_AVERAGE = "arithmetic.border-average"
@@ -100,6 +100,22 @@ ARITHMETIC: Table[ir.Node, str] = Table(
                 "thresholds and outputs of 12 Resizes of operator sets 9 and 10, nearest and linear, by 1.5, 2, 2.1 "
                 "and 3 (tests/parity/recorded/old_opsets); repeated whole pixels are the same either way",
                 2,
+            ),
+        ),
+        Rule(
+            "arithmetic.average-in-steps",
+            "bernoulli2 halves a map, of which a side has a prime factor above 7, before it averages it; halves of an "
+            "odd side average its end with zeros, so that the average is too small, of some sizes zero.",
+            Pattern("is on the BPU", on_bpu)
+            & Pattern("averages a map in steps", lambda node: MARK_STEPS in node.metadata_props),
+            "averaged in halves",
+            BERNOULLI,
+            instead="the CPU averages it",
+            advice="Or pool to sides without prime factors above 7 first, or give the node the CPU in node_info",
+            measured=MeasuredApart(
+                "66 files of 59 sizes, 14 of them drawn after the rule was written (reference/arithmetic.md 1, "
+                "tests/parity/recorded/averages)",
+                59,
             ),
         ),
         Rule(

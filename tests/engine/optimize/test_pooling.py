@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.ir import MARK_ON, MARK_STEPS
 from engine.optimize import optimize
 from engine.optimize.pooling import factors, split_window
+from engine.place import place
+from engine.terms import Compatibility
 from tests.engine.optimize.equivalence import build, census, optimized
 from tests.engine.optimize.networks import MAP, node
 
@@ -96,3 +99,33 @@ def test_output_of_a_mean_is_renamed() -> None:
     before = build([node("ReduceMean", "x", "y", axes=[2, 3], keepdims=0, name="M")], {"x": (1, 3, 4, 4)}, ["y"])
     after = optimize(before, "bayes-e")
     assert [value.name for value in after.graph.outputs] == ["M_flatten_output"]
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
+@pytest.mark.parametrize("compatibility", list(Compatibility))
+@pytest.mark.parametrize("op_type", ["GlobalAveragePool", "AveragePool", "ReduceMean"])
+def test_averages_of_maps_that_no_windows_divide_are_taken_in_steps(
+    op_type: str, compatibility: Compatibility, march: str
+) -> None:
+    """On bernoulli2 alone, and not where accuracy counts more than what the original does."""
+    attributes: dict[str, Any] = {"AveragePool": {"kernel_shape": [17, 17]}, "ReduceMean": {"axes": [2, 3]}}.get(
+        op_type, {}
+    )
+    model = build(
+        [node(op_type, "x", "m", name="p", **attributes), node("Relu", "m", "y")], {"x": (1, 3, 17, 17)}, ["y"]
+    )
+    after = optimize(model, march, compatibility)
+    marked = [each for each in after.graph if MARK_STEPS in each.metadata_props]
+    takes_steps = (march, compatibility) == ("bernoulli2", Compatibility.ORIGINAL)
+    assert [(each.name, each.op_type) for each in marked] == [("p", "GlobalAveragePool")] * takes_steps
+    on_cpu = {str(each.name) for each in place(after, march).model.graph if each.metadata_props.get(MARK_ON) == "CPU"}
+    assert ("p" in on_cpu) is (march == "bernoulli2" and not takes_steps)
+
+
+def test_windows_that_do_not_cover_the_map_are_not_taken_in_steps() -> None:
+    for attributes in (
+        {"kernel_shape": [17, 17], "strides": [17, 17]},
+        {"kernel_shape": [34, 34], "pads": [1, 1, 1, 1]},
+    ):
+        model = build([node("AveragePool", "x", "y", name="p", **attributes)], {"x": (1, 3, 34, 34)}, ["y"])
+        assert not any(MARK_STEPS in each.metadata_props for each in optimize(model, "bernoulli2").graph)

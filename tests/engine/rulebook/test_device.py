@@ -17,8 +17,7 @@ from tests.engine.place.networks import network, one
     [
         ("bayes-e", "Hardmax", "device.no-operator", On.CPU),
         ("bernoulli2", "Hardmax", "device.no-operator", On.CPU),
-        ("bernoulli2", "GlobalAveragePool", "device.bpu", On.BPU),
-        ("bernoulli2", "ReduceSum", "device.lacking", On.CPU),
+        ("bernoulli2", "GlobalAveragePool", "device.lacking", On.CPU),
         ("bayes-e", "GlobalAveragePool", "device.bpu", On.BPU),
         ("bayes-e", "Softmax", "device.on-request", On.CPU),
         ("bernoulli2", "Max", "device.late-operator", On.LATE),
