@@ -133,6 +133,11 @@ def _int64(*dims: int) -> Array:
     return np.asarray(dims, np.int64)
 
 
+def average_in_steps(pool: ir.Node) -> None:
+    """Let ``pool``, a GlobalAveragePool, be one that the BPU takes in steps."""
+    mark(pool, MARK_STEPS, "halves")
+
+
 class AveragePoolToConv(NodePass):
     """An averaging window becomes a depthwise convolution with weight 1/n, a large one a chain of them.
 
@@ -203,7 +208,7 @@ class AveragePoolToConv(NodePass):
                 "GlobalAveragePool", [node.inputs[0]], name=str(node.name), output=name, like=result, shape=pooled
             )
             substitute(node, [pool])
-        mark(pool, MARK_STEPS, "halves")
+        average_in_steps(pool)
         return True
 
     def _is_taken_in_steps(self, node: ir.Node, shape: Sequence[int]) -> bool:

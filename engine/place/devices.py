@@ -10,8 +10,9 @@ import onnx_ir as ir
 from engine.chips import Chip
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
-from engine.ir import MARK_LATE, MARK_ON, MARK_RULE, is_calibration, mark
+from engine.ir import MARK_LATE, MARK_MARCH, MARK_ON, MARK_RULE, calibration_of, is_calibration, mark
 from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
+from engine.optimize.pooling import average_in_steps
 from engine.place.options import PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.device import LEAVING_LAST, OPERATORS, DeviceSite, DeviceStep, On, Place
@@ -65,6 +66,20 @@ def mark_placement(
             refused = {node for node in nodes if not on_bpu(node)}
     found = [node for node in nodes if node in refused and str(node.name) in asked.on_bpu]
     return [Refusal(str(node.name), "ON: BPU", sentence_of(node)) for node in found]
+
+
+def place_recorded(calibrated: ir.Model, march: Chip) -> None:
+    """Set the marks that ``calibrated`` lacks where the original wrote it, in place: a file of ours has them.
+
+    A GlobalAveragePool that the original quantised for a march that averages by convolutions is taken in steps.
+    """
+    if MARK_MARCH in calibrated.metadata_props:
+        return
+    if march.graph.global_pooling_as_conv:
+        for node in calibrated.graph:
+            if node.op_type == "GlobalAveragePool" and calibration_of(node.inputs[0]) is not None:
+                average_in_steps(node)
+    mark_placement(calibrated, march)
 
 
 def wanted_on_bpu(options: PlacementOptions) -> set[str]:

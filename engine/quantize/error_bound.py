@@ -17,7 +17,6 @@ from engine.errors import ModelError
 from engine.facts.chains import chains
 from engine.ir import (
     HORIZON_DOMAIN,
-    MARK_MARCH,
     QMAX,
     before_calibration,
     calibration_nodes,
@@ -29,7 +28,7 @@ from engine.ir import (
 from engine.ops.core.bounds import BITS, Case, Float64, IntegerOperand, Unbounded, float64
 from engine.ops.core.float_nodes import given
 from engine.ops.registry import operator, read_attributes
-from engine.place import mark_placement
+from engine.place import place_recorded
 from engine.place.sums import sums_as_convolutions
 
 
@@ -67,8 +66,7 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
     """
     rules = load_chip(march)
     source = calibrated.clone()
-    if MARK_MARCH not in source.metadata_props:
-        mark_placement(source, rules)
+    place_recorded(source, rules)
     sums_as_convolutions(source, rules)
     scales = _Scales(source, quantized)
     by_name = {str(node.name): node for node in quantized.graph}

@@ -16,7 +16,6 @@ from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
 from engine.ir import (
     HORIZON_DOMAIN,
-    MARK_MARCH,
     UNSIGNED,
     Calibration,
     before_calibration,
@@ -29,7 +28,7 @@ from engine.ops.core.base import Quantized
 from engine.ops.core.float_nodes import TO_NHWC
 from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
-from engine.place import mark_placement
+from engine.place import place_recorded
 from engine.place.sums import sums_as_convolutions
 from engine.quantize.inputs import data_format, pixel_input
 from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
@@ -70,8 +69,7 @@ def quantize(calibrated: ir.Model, march: str, names: Naming | None = None) -> i
     rules = load_chip(march)
     names = names or Naming(rules.family)
     source = calibrated.clone()
-    if MARK_MARCH not in source.metadata_props:
-        mark_placement(source, rules)
+    place_recorded(source, rules)
     sums_as_convolutions(source, rules, names)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # scales of 0 and infinite: requantization
         return IntegerGraph(source, rules, names).build()

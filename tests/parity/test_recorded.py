@@ -12,6 +12,9 @@ import pytest
 
 from engine.conformance.cases import RecordedCase, find_cases
 from engine.conformance.measures import measure
+from engine.ir import load_model
+from engine.quantize import quantize
+from engine.quantize.diff import diff
 
 RECORDED = Path(__file__).parent / "recorded"
 LARGEST = 50_000
@@ -25,6 +28,12 @@ def test_a_recorded_case_is_converted_as_the_original_converts_it(case: Recorded
     assert row.converts
     assert row.simulator is not False
     assert row.outputs is not False
+
+
+@pytest.mark.parametrize("case", find_cases(RECORDED / "averages"), ids=lambda case: case.name)
+def test_averages_in_steps_in_calibrated_files_of_the_original_become_its_integers(case: RecordedCase) -> None:
+    """Such a file has no mark that says so."""
+    assert list(diff(quantize(load_model(case.calibrated), case.march), load_model(case.quantized))) == []
 
 
 @pytest.mark.parametrize("case", find_cases(RECORDED), ids=lambda case: case.name)
