@@ -33,6 +33,7 @@ from harness.execution.task import Reply, Task
 from harness.files.cache import content_key
 from harness.trials.tasks import SHARED_SETTINGS, Bench, Preparation, Prepared
 from harness.trials.trial import Failure, Outcome, Symptom, TrialResult, TrialSpec
+from harness.trials.work import longest_first
 
 ExecutorFactory = Callable[[int], Executor]
 """Makes an executor with the given number of workers."""
@@ -416,13 +417,16 @@ class _Coordinator:
             yield result
 
     def _prepared(self, preparation: Preparation, prepared: Prepared) -> Iterator[_Event]:
-        """The trials of ``preparation`` may run now: before other preparations, so that results come early."""
+        """The trials of ``preparation`` may run now: before other preparations, so that results come early.
+
+        The longest come first: a long one begun last would leave the other workers idle.
+        """
         yield preparation, prepared
         if prepared.statistics is None:
             if prepared.failure is not None:
                 yield from self._failed_trials(preparation.specs, prepared.failure)
             return
-        tasks = [_TrialTask(spec, prepared.statistics) for spec in preparation.specs]
+        tasks = [_TrialTask(spec, prepared.statistics) for spec in longest_first(preparation.specs)]
         self._queue.extendleft(reversed(tasks))
 
     def _failed(self, task: _Task, failure: Failure) -> Iterator[_Event]:

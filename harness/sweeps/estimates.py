@@ -11,9 +11,8 @@ from functools import partial
 from statistics import median
 
 from engine.errors import PtqlabError
-from engine.terms import CalibrationType
-from harness.suites.settings import Engine, Int16Kind, Int16Policy
 from harness.trials.trial import TrialResult, TrialSpec, TrialStore
+from harness.trials.work import USUAL_NODES, search_work, searches, usual_work, without_int16
 
 _Kind = tuple[str, ...]
 
@@ -21,28 +20,15 @@ FLOAT_STAGE = "float"
 """Stage that runs the float model on all evaluation samples."""
 SEARCH = "sensitivity"
 """Stage that ranks nodes for ``int16: {top_k: …}``; settings that differ in nothing else share it."""
-SEARCH_SAMPLES = 8
-"""Calibration samples that it takes at most."""
 
 _MOST = 2000
 """Trials that are read: of a store of 10,000 the latest say enough, and reading them takes a second."""
 
 _LEAST = 1.0
 """Seconds that the smallest trial takes."""
-_STAGES, _PER_SAMPLE = 15.0, 1.5
-"""What a trial takes, in runs of the float model on one sample: the stages of a conversion, and each sample that is
-simulated and scored. Of a YOLOv8 and a YOLOX on a machine with other work on it (docs/evidence/estimates.md).
-"""
-_CALIBRATING = (Engine.BUNDLED, Engine.HB_MAPPER)
-"""Engines with the methods of :data:`_METHODS`."""
-_METHODS: dict[str, float] = {CalibrationType.KL: 50.0, CalibrationType.DEFAULT: 120.0, CalibrationType.MIX: 200.0}
-"""What methods take besides: measured likewise for ``kl``, guessed for ``default`` and ``mix``."""
 _STATISTICS = 5.0
-"""What statistics of a calibration sample take, in a preparation, likewise."""
-_SEARCH_SHARE = 0.5
-"""Share of a run of the float model that ranking one node takes on one sample: half of the network lies behind it."""
-_USUAL_NODES = 100
-"""Nodes that can be int16 where the model's file cannot be read."""
+"""What statistics of a calibration sample take, in a preparation, in runs of the float model
+(docs/evidence/estimates.md)."""
 _NODES_SHARE = 0.55
 """Nodes that are ranked as a share of those in the file: exporters write an activation as several."""
 
@@ -93,7 +79,7 @@ class Estimates:
                 self._searches[kind].append(search)
         seconds = sum(result.seconds.values()) - (search or 0.0)
         for kind in _kinds(result.spec):
-            self._known[kind].append((seconds, _weight(result.spec)))
+            self._known[kind].append((seconds, usual_work(result.spec)))
 
     def finished(self, result: TrialResult, now: float | None = None) -> None:
         """Take in a trial that this sweep has just computed.
@@ -103,7 +89,7 @@ class Estimates:
             now: seconds of a clock; None for that of the machine.
         """
         self.learn(result)
-        if _searches(result.spec):
+        if searches(result.spec):
             self._searched.add(_search_kinds(result.spec)[0])
         if result.ok and result.seconds:
             self._computed.append(sum(result.seconds.values()))
@@ -138,24 +124,23 @@ class Estimates:
         """What ``spec`` takes apart from a search for nodes; None where nothing of its model is known."""
         for kind in _kinds(spec):
             if kind in self._known:
-                return median(seconds * _weight(spec) / weight for seconds, weight in self._known[kind])
+                return median(seconds * usual_work(spec) / weight for seconds, weight in self._known[kind])
         if spec.model in self._runs:
-            return _LEAST + _weight(spec) * self._runs[spec.model]
+            return _LEAST + usual_work(spec) * self._runs[spec.model]
         return None
 
     def search(self, spec: TrialSpec) -> float | None:
         """What the search for sensitive nodes takes where ``spec`` is the first to need it; None where not known."""
-        if not _searches(spec):
+        if not searches(spec):
             return 0.0
         for kind in _search_kinds(spec):
             if kind in self._searches:
                 return median(self._searches[kind])
-        samples = min(SEARCH_SAMPLES, spec.calibration_samples)
-        weight = _SEARCH_SHARE * samples * self._nodes_of(spec)
+        weight = search_work(spec, self._nodes_of(spec))
         if spec.model in self._runs:
             return weight * self._runs[spec.model]
         seconds = self.seconds(spec)
-        return None if seconds is None else seconds * weight / _weight(spec)
+        return None if seconds is None else seconds * weight / usual_work(spec)
 
     def running_search(self, spec: TrialSpec, workers: int) -> float | None:
         """:meth:`search` of a trial that runs, at the pace of this sweep."""
@@ -164,7 +149,7 @@ class Estimates:
 
     def searches(self, specs: Sequence[TrialSpec]) -> float:
         """What all searches that ``specs`` need take, each once."""
-        wanted = {_search_kinds(spec)[0]: spec for spec in specs if _searches(spec)}
+        wanted = {_search_kinds(spec)[0]: spec for spec in specs if searches(spec)}
         return sum(self.search(spec) or 0.0 for kind, spec in wanted.items() if kind not in self._searched)
 
     def total(self, specs: Sequence[TrialSpec], workers: int) -> float | None:
@@ -219,17 +204,7 @@ def _nodes_in_file(model: str) -> int:
     with suppress(PtqlabError, OSError, DecodeError):
         path = load_card(model).model_path()
         return max(1, round(_NODES_SHARE * len(onnx.load(path, load_external_data=False).graph.node)))
-    return _USUAL_NODES
-
-
-def _weight(spec: TrialSpec) -> float:
-    """What a trial usually takes apart from a search for nodes, in runs of the float model on one sample."""
-    method = _METHODS.get(spec.settings.calibration_type, 0.0) if spec.settings.engine in _CALIBRATING else 0.0
-    return _STAGES + _PER_SAMPLE * spec.evaluation_samples + method
-
-
-def _searches(spec: TrialSpec) -> bool:
-    return spec.settings.int16.kind is Int16Kind.TOP_K
+    return USUAL_NODES
 
 
 def _kinds(spec: TrialSpec) -> tuple[_Kind, ...]:
@@ -238,7 +213,7 @@ def _kinds(spec: TrialSpec) -> tuple[_Kind, ...]:
     model, march, engine = spec.model, spec.march.value, settings.engine.value
     return (
         (model, march, settings.label),
-        (model, march, "without int16", _without_int16(spec)),
+        (model, march, "without int16", without_int16(spec)),
         (model, march, "method", engine, settings.calibration_type.value),
         (model, march, "engine", engine),
         (model,),
@@ -247,9 +222,4 @@ def _kinds(spec: TrialSpec) -> tuple[_Kind, ...]:
 
 def _search_kinds(spec: TrialSpec) -> tuple[_Kind, ...]:
     """What a search is like: the same one; one of the same model on the march; of the model."""
-    return (spec.model, spec.march.value, _without_int16(spec)), (spec.model, spec.march.value), (spec.model,)
-
-
-def _without_int16(spec: TrialSpec) -> str:
-    """Label of all settings but int16."""
-    return str(spec.settings.model_copy(update={"int16": Int16Policy()}).label)
+    return (spec.model, spec.march.value, without_int16(spec)), (spec.model, spec.march.value), (spec.model,)

@@ -27,7 +27,8 @@ def test_the_closest_likeness_counts_and_the_middle_one_of_it() -> None:
     found = Estimates.of(times)
     assert found.seconds(fakes.spec()) == 4
     assert found.seconds(kl) == 9
-    assert found.seconds(fakes.spec(settings=fakes.INT16)) == 4, "those of the same settings without int16"
+    int16 = 4 * (15 + 2.2 * 40) / (15 + 1.5 * 40)
+    assert found.seconds(fakes.spec(settings=fakes.INT16)) == int16, "those of the same settings without int16, scaled"
     assert found.seconds(other) is None
     assert found.total([fakes.spec(), kl], 1) == 13
     assert found.total([fakes.spec(), kl], 2) == 6.5
