@@ -204,7 +204,17 @@ class Network:
 
     def float_outputs(self) -> list[Array]:
         """Outputs of the float model on the evaluation images, one array per output."""
-        return self.run(Settings(engine=Engine.ONNXRUNTIME))[FLOAT_OUTPUTS]
+        return self._float_run[FLOAT_OUTPUTS]
+
+    def keep_float_outputs(self, outputs: Sequence[Array]) -> None:
+        """Keep ``outputs`` as what :meth:`float_outputs` gives, unless that is there."""
+        self.bench.cache.get(
+            RUN_FLOAT.name, self._float_run.key(FLOAT_OUTPUTS), _CODECS[RUN_FLOAT.name], lambda: outputs
+        )
+
+    @property
+    def _float_run(self) -> Run:
+        return self.run(Settings(engine=Engine.ONNXRUNTIME))
 
     def _requested(self, settings: Settings, statistics: str = "") -> tuple[str, ...]:
         """The nodes that the int16 policy of ``settings`` asks for."""

@@ -28,7 +28,7 @@ from harness.cli.checkpoints import (
 
 if TYPE_CHECKING:
     from harness.checkpoints.export import ExportedNetwork, ExportWishes
-    from harness.onboarding.contents import CardContents
+    from harness.onboarding.contents import CardContents, FloatRun
     from harness.onboarding.head_guess import HeadGuess
     from harness.onboarding.proposal import Proposal
     from harness.zoo.cards import TaskKind
@@ -183,7 +183,24 @@ def init(
     say(f"next        ptqlab run {suite}")
 
 
-def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: Path) -> Path:
+@dataclass
+class OwnSuite:
+    """The suite of a network that is swept without cards of its own.
+
+    Attributes:
+        path: of the suite.
+    """
+
+    path: Path
+    _float_run: FloatRun | None = None
+
+    def float_run(self) -> FloatRun | None:
+        """What the float model gave when the cards were made just now; handed out once, as it may be large."""
+        found, self._float_run = self._float_run, None
+        return found
+
+
+def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: Path) -> OwnSuite:
     """The suite of a network that is swept without cards of its own: they are made in ``workdir``, once.
 
     Raises:
@@ -202,11 +219,11 @@ def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: 
     suite = folder / f"{card_name(model)}.yaml"
     if suite.is_file():
         say(f"cards       {folder}, written earlier")
-        return suite
+        return OwnSuite(suite)
     with _proposed(own, DEFAULT_MARCH) as contents:
         write_cards(contents, folder, DEFAULT_MARCH)
     say(f"cards       {folder}")
-    return suite
+    return OwnSuite(suite, contents.float_run)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ from harness.cli.output import show_problems
 from harness.cli.progress import progress_bar
 
 if TYPE_CHECKING:
+    from harness.cli.init import OwnSuite
     from harness.execution.coordinator import Plan
     from harness.gates.judgement import References
     from harness.report.results import Sweep
@@ -136,6 +137,20 @@ def refuse_little_memory() -> None:
         )
 
 
+def handed_over(own: OwnSuite, specs: Sequence[TrialSpec], plan: Plan) -> Mapping[str, float]:
+    """Keep for ``specs`` what the float model gave when the cards of ``own`` were made.
+
+    Returns:
+        Seconds that it takes for a sample, by model.
+    """
+    from harness.execution.pipeline import keep_float_outputs
+
+    run = own.float_run()
+    if run is None:
+        return {}
+    return {spec.model: run.seconds for spec in keep_float_outputs(specs, plan.bench, run.outputs)}
+
+
 def swept(
     suite: Suite,
     plan: Plan,
@@ -145,6 +160,7 @@ def swept(
     *,
     asked: str,
     night: int | None = None,
+    float_seconds: Mapping[str, float] | None = None,
 ) -> Sweep:
     """Run ``suite`` under a progress bar; ends the program where the user interrupts it.
 
@@ -156,11 +172,14 @@ def swept(
         wanted: what the options say.
         asked: name or file of the suite with which the command continues after an interruption.
         night: nights within which every reused trial is computed again, of a sweep whose drift is followed; else None.
+        float_seconds: that the float model takes for a sample, by model, where that is known.
     """
     from harness.sweeps.estimates import Estimates
     from harness.sweeps.sweep import run_suite
 
     known = Estimates.of_store(plan.bench.store)
+    for model, seconds in (float_seconds or {}).items():
+        known.measured(model, seconds)
     with progress_bar(known, plan.workers) as progress:
         try:
             return run_suite(

@@ -19,6 +19,7 @@ from harness.cli.init import (
     OwnDictionary,
     OwnLabels,
     OwnSize,
+    OwnSuite,
     SweptImages,
     TaskOption,
     Wishes,
@@ -26,7 +27,7 @@ from harness.cli.init import (
 )
 from harness.cli.options import ExplainBudget, Store, TrackerName, Workdir
 from harness.cli.output import show_drift, show_lines, show_skipped, show_sweep
-from harness.cli.sweeping import Retry, Wanted, checked_trials, refuse_little_memory, swept
+from harness.cli.sweeping import Retry, Wanted, checked_trials, handed_over, refuse_little_memory, swept
 from harness.files import workdir as workdirs
 
 EXIT_FAILED_TRIALS = 1
@@ -137,12 +138,15 @@ def _run_network(
     network: Path, images: Path | None, wishes: Wishes, wanted: Wanted, baseline: str | None, *, dry_run: bool
 ) -> None:
     """Write the cards and the suite of a network of the user's own, once, and sweep that suite."""
-    suite = suite_of_network(network, images, wishes, wanted.workdir)
-    _run_suite(str(suite), wanted, baseline, dry_run=dry_run)
+    own = suite_of_network(network, images, wishes, wanted.workdir)
+    _run_suite(str(own.path), wanted, baseline, own, dry_run=dry_run)
 
 
-def _run_suite(name: str, wanted: Wanted, baseline: str | None, *, dry_run: bool) -> None:
-    """Sweep the suite ``name`` against its baseline, and show what came out; a failed trial is an exit code."""
+def _run_suite(name: str, wanted: Wanted, baseline: str | None, own: OwnSuite | None = None, *, dry_run: bool) -> None:
+    """Sweep the suite ``name`` against its baseline, and show what came out; a failed trial is an exit code.
+
+    ``own``: the suite, if it was made for a network of the user's own just now.
+    """
     from harness.gates.judgement import References
     from harness.sweeps.announcing import tell_ci
     from harness.sweeps.baselines import find_baseline, resolve_baseline
@@ -159,7 +163,8 @@ def _run_suite(name: str, wanted: Wanted, baseline: str | None, *, dry_run: bool
     accepted = find_baseline(name)
     if baseline is not None:
         accepted = resolve_baseline(baseline, suite, wanted.workdir, wanted.tracking_uri)
-    sweep = swept(suite, plan, specs, References(baseline=accepted), wanted, asked=name)
+    float_seconds = None if own is None or plan.fresh else handed_over(own, specs, plan)
+    sweep = swept(suite, plan, specs, References(baseline=accepted), wanted, asked=name, float_seconds=float_seconds)
     show_sweep(sweep, wanted.workdir)
     show_lines(tell_ci(sweep, wanted.workdir))
     if sweep.failed:

@@ -8,8 +8,11 @@ All they exchange is in the cache, so that either may run anywhere that sees the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
+
+from numpy.typing import NDArray
 
 from engine.convert.items import PLACEMENT
 from engine.convert.runner import Run
@@ -48,7 +51,7 @@ from harness.trials.trial import (
 )
 from harness.zoo.cards import ModelCard
 
-__all__ = ["fingerprints", "prepare", "run_trial"]
+__all__ = ["fingerprints", "keep_float_outputs", "prepare", "run_trial"]
 
 
 def prepare(preparation: Preparation, bench: Bench) -> Prepared:
@@ -67,6 +70,25 @@ def prepare(preparation: Preparation, bench: Bench) -> Prepared:
         prepared = Prepared(failure=clock.failure(error, bench.worker), seconds=clock.seconds)
     clock.close()
     return prepared
+
+
+def keep_float_outputs(specs: Iterable[TrialSpec], bench: Bench, outputs: Sequence[NDArray[Any]]) -> list[TrialSpec]:
+    """Keep outputs of the float model that are known already, so that no preparation computes them.
+
+    Args:
+        specs: trials of one model.
+        bench: where they will be computed.
+        outputs: for the first evaluation samples, as :func:`~harness.zoo.float_baseline.float_outputs` gives them.
+
+    Returns:
+        A trial of each group that takes them; none of those that evaluate more samples.
+    """
+    groups = {(spec.card, spec.data, spec.evaluation_samples): spec for spec in specs}
+    known = [spec for spec in groups.values() if spec.evaluation_samples <= len(outputs[0])]
+    for spec in known:
+        first = [output[: spec.evaluation_samples] for output in outputs]
+        Network(spec, bench, StageClock(bench.journal(spec.key))).keep_float_outputs(first)
+    return known
 
 
 def run_trial(spec: TrialSpec, statistics: str, bench: Bench) -> TrialResult:

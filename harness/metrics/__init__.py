@@ -9,7 +9,7 @@ from typing import Any
 from harness.extensions import METRICS as OWN_METRICS
 from harness.files.strict_yaml import parse, unknown
 from harness.files.user_code import is_own, load_own
-from harness.metrics.base import Metric, Score
+from harness.metrics.base import Metric, Score, read_only
 from harness.metrics.classification import Top1, Top5
 from harness.metrics.closeness import OutputCosine
 from harness.metrics.detection import Map50
@@ -18,7 +18,7 @@ from harness.metrics.recognition import EditSimilarity, WordAccuracy
 from harness.metrics.segmentation import Miou
 from harness.metrics.text_detection import Hmean
 
-__all__ = ["METRICS", "Metric", "Score", "open_metric"]
+__all__ = ["METRICS", "Metric", "Score", "open_metric", "read_only"]
 
 METRICS: Mapping[str, type[Metric]] = MappingProxyType(
     {metric.name: metric for metric in (Top1, Top5, Map50, Miou, EditSimilarity, WordAccuracy, Hmean, OutputCosine)}

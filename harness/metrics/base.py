@@ -56,6 +56,14 @@ class Score:
         return cls(value, spread(draws_of(values)), per_sample, values, informative)
 
 
+def read_only(outputs: Sequence[Array]) -> list[Array]:
+    """Views that cannot be written to, of which a metric may keep what it decodes."""
+    views = [np.asarray(output).view() for output in outputs]
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
 class NoOptions(StrictModel):
     """For metrics that need none."""
 

@@ -18,7 +18,7 @@ from harness.datasets.base import Split
 from harness.datasets.own_arrays import OwnArrays, OwnArraysOptions, array_folders
 from harness.metrics import open_metric
 from harness.onboarding.array_network import ArrayNetwork, read_array_network
-from harness.onboarding.contents import CardContents, DataContents
+from harness.onboarding.contents import CardContents, DataContents, FloatRun
 from harness.onboarding.convertible import refuse_unconvertible
 from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.head_guess import HeadGuess
@@ -101,7 +101,7 @@ def propose_arrays(
         targets = dataset.split("evaluation").targets()
     score = score_of_float(metric, targets, outputs)
     if targets is not None:
-        notes = (*notes, *chance_note(head, score, targets, ""), *numbering_note(head, score, outputs, targets))
+        notes = (*notes, *chance_note(head, score, targets, ""), *numbering_note(head, metric, score, outputs, targets))
     data = DataContents(
         adapter="own_arrays",
         options=options.model_dump(mode="json", exclude_defaults=True),
@@ -120,6 +120,7 @@ def propose_arrays(
         head=_named(head, network),
         labels=Labels.FLOAT if targets is None else Labels.DATA,
         score=score,
+        float_run=FloatRun(outputs, network.seconds),
         input_parameters=_input_parameters(network),
         about_input="Arrays are fed as they are: no mean, no scale, no change of layout.",
         data=data,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from engine.pages import rendered
 from harness.onboarding.judging import Basis
 from harness.onboarding.proposal import Proposal
 from harness.report.templates import template
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
 
 _THUMBNAIL = 160
 """Pixels of the longer side."""
@@ -34,10 +38,11 @@ def contact_sheet(proposal: Proposal) -> str:
     decision = proposal.decision
     guesses = [found.guess for found in decision.ranking] or [decision.best]
     scores = {found.guess: f"{found.value:.3f} on {found.images} images" for found in decision.ranking}
+    layout, small = proposal.network.layout, np.stack([_thumbnail(image) for image in proposal.shown])
     rows = []
     for guess in guesses:
-        fed = guess.apply(proposal.shown, proposal.network.layout)
-        seen = decision.best.undo(fed, proposal.network.layout)
+        fed = guess.apply(proposal.shown, layout)
+        seen = decision.best.undo(guess.apply(small, layout), layout)
         rows.append(
             _Row(
                 title=str(guess),
@@ -63,12 +68,21 @@ def contact_sheet(proposal: Proposal) -> str:
     )
 
 
+def _thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """``image``, (height, width, channels), with a longer side of :data:`_THUMBNAIL` at the most."""
+    picture = _picture(image)
+    picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    return np.asarray(picture).reshape(picture.height, picture.width, image.shape[2])
+
+
 def _as_png(image: NDArray[np.uint8]) -> str:
-    """A small picture as an address that holds its data."""
+    """A picture as an address that holds its data."""
+    stream = io.BytesIO()
+    _picture(image).save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def _picture(image: NDArray[np.uint8]) -> Picture:
     from PIL import Image
 
-    picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
-    picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
-    stream = io.BytesIO()
-    picture.save(stream, "PNG")
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from harness.datasets import Dataset
 from harness.metrics import Score
@@ -42,6 +44,19 @@ class DataContents:
 
 
 @dataclass(frozen=True)
+class FloatRun:
+    """What the float model gives for all evaluation samples, so that a sweep need not compute it again.
+
+    Attributes:
+        outputs: one array per output, samples in the first dimension.
+        seconds: that one sample takes.
+    """
+
+    outputs: Sequence[NDArray[Any]]
+    seconds: float
+
+
+@dataclass(frozen=True)
 class CardContents:
     """What all files say that ``ptqlab init`` writes.
 
@@ -51,6 +66,7 @@ class CardContents:
         head: what the outputs mean.
         labels: what outputs are scored with.
         score: of the float model on the evaluation samples.
+        float_run: what was scored.
         input_parameters: the group of the converter's YAML.
         about_input: why the input is taken for this.
         data: of the data set card.
@@ -63,6 +79,7 @@ class CardContents:
     head: HeadGuess
     labels: Labels
     score: Score
+    float_run: FloatRun
     input_parameters: Mapping[str, Any]
     about_input: str
     data: DataContents

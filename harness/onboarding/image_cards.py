@@ -26,6 +26,7 @@ def image_contents(proposal: Proposal) -> CardContents:
         head=proposal.head,
         labels=proposal.labels,
         score=proposal.score,
+        float_run=proposal.float_run,
         input_parameters=proposal.decision.best.input_parameters(proposal.network),
         about_input=_about_normalisation(proposal),
         data=DataContents(

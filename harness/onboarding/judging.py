@@ -7,21 +7,23 @@ and different things of different images. Noise, or one answer for everything, g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.terms import InputType, Layout
+from engine.terms import InputType
 from harness.datasets import Images, Targets
 from harness.gates.paired import paired_p_value
 from harness.metrics import Metric
 from harness.onboarding.guesses import Normalisation
 
 Array = NDArray[Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 FEW, MANY = 8, 32
 """Images that every guess is tried on, and those that the best are."""
@@ -112,14 +114,16 @@ class Decision:
         return f"{found} (rgb and bgr tie: rgb is taken)" if self.is_tie else found
 
 
-Network = Callable[[NDArray[np.float32]], list[Array]]
+Answer = Callable[[], list[Array]]
+"""Waits for the outputs for some images, one array per output, images in the first dimension."""
+Network = Callable[[Normalisation, Images], Answer]
+"""Begins to compute the outputs for images under a normalisation."""
 Judge = Callable[[Sequence[Array], Sequence[Array], int], tuple[float, NDArray[np.float64], int]]
 """Value, evidence per image and first class, of outputs for images and for their mirror images, and their number."""
 
 
 def decide(
     network: Network,
-    layout: Layout,
     guesses: Sequence[Normalisation],
     images: Images,
     judge: Judge,
@@ -137,8 +141,7 @@ def decide(
     more contrast.
 
     Args:
-        network: runs on float32 inputs.
-        layout: of its input.
+        network: runs on images under a guess.
         guesses: the usual ones first.
         images: uint8, (images, height, width, channels), RGB or gray.
         judge: what is better.
@@ -148,20 +151,13 @@ def decide(
         floor: value up to which the best tells nothing.
         is_certain: whether the file leaves no doubt about the first guess: labels must be sure to say otherwise.
     """
-
-    def tried(guess: Normalisation, count: int) -> Tried:
-        shown = images[:count]
-        outputs = network(guess.apply(shown, layout))
-        mirror = network(guess.apply(shown[:, :, ::-1], layout)) if mirrored else []
-        value, evidence, first = judge(outputs, mirror, count)
-        return Tried(guess, value, evidence, count, first)
-
+    answers = _Answers(network, images, judge, mirrored)
     few = min(FEW, len(images))
-    ranked = sorted((tried(guess, few) for guess in guesses), key=_falling)
+    ranked = sorted(answers.tried(guesses, few), key=_falling)
     if len(images) > few:
         finalists = {found.guess for found in ranked[:_FINALISTS]} | {guesses[0]}
         finalists |= {found.guess for found in ranked if _is_twin(found.guess, ranked[0].guess)}
-        again = [tried(found.guess, len(images)) for found in ranked if found.guess in finalists]
+        again = answers.tried([found.guess for found in ranked if found.guess in finalists], len(images))
         ranked = sorted(again, key=_falling) + [found for found in ranked if found.guess not in finalists]
     most = [found for found in ranked if found.images == ranked[0].images]
     least = LIKELY if basis is Basis.LABELS and not is_certain else SURE
@@ -178,6 +174,61 @@ def decide(
     return Decision(
         tuple(ranked), best.guess, basis, chance, best.first_class, is_tie, guesses[0], floor, is_agreed=is_agreed
     )
+
+
+@dataclass
+class _Answers:
+    """What a network answers to the first images under one guess after the other, and what that is worth.
+
+    Answers are kept for those guesses that are tried on more images later, if those of all guesses are no larger than
+    :data:`_KEPT_BYTES`.
+
+    Attributes:
+        network, images, judge, mirrored: as of :func:`decide`.
+    """
+
+    network: Network
+    images: Images
+    judge: Judge
+    mirrored: bool
+    _kept: dict[Normalisation, tuple[list[Array], list[Array]]] = field(default_factory=dict)
+
+    def tried(self, guesses: Sequence[Normalisation], count: int) -> Iterator[Tried]:
+        """``guesses`` on the first ``count`` images; the next one is computed while one is judged."""
+        kept, self._kept = self._kept, {}
+        starts = {guess: len(kept[guess][0][0]) if guess in kept else 0 for guess in guesses}
+        begun = ahead(lambda guess: self._begin(guess, starts[guess], count), guesses)
+        for guess, answers in zip(guesses, begun, strict=True):
+            outputs, mirror = (answer() for answer in answers)
+            if guess in kept:
+                outputs, mirror = (_joined(*parts) for parts in zip(kept[guess], (outputs, mirror), strict=True))
+            size = len(guesses) * sum(array.nbytes for array in (*outputs, *mirror))
+            if count < len(self.images) and size <= _KEPT_BYTES:
+                self._kept[guess] = outputs, mirror
+            value, evidence, first = self.judge(outputs, mirror, count)
+            yield Tried(guess, value, evidence, count, first)
+
+    def _begin(self, guess: Normalisation, start: int, stop: int) -> tuple[Answer, Answer]:
+        """Answers to images, and to their mirror images where these are needed."""
+        shown = self.images[start:stop]
+        return self.network(guess, shown), self.network(guess, shown[:, :, ::-1]) if self.mirrored else list
+
+
+_KEPT_BYTES = 1 << 28
+
+
+def _joined(before: Sequence[Array], behind: Sequence[Array]) -> list[Array]:
+    return [np.concatenate(pair) for pair in zip(before, behind, strict=True)]
+
+
+def ahead(begin: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """What ``begin`` gives for each of ``items``; it is called for the next one before one is handed out."""
+    waiting: list[R] = []
+    for item in items:
+        waiting.append(begin(item))
+        if len(waiting) > 1:
+            yield waiting.pop(0)
+    yield from waiting
 
 
 def _is_twin(guess: Normalisation, other: Normalisation) -> bool:

@@ -166,8 +166,24 @@ class Runner:
         Raises:
             ModelError: ONNX Runtime refuses the image.
         """
-        columns = zip(*self._pool.map(self.run, inputs), strict=True)
-        return images_first([np.concatenate(column) for column in columns], len(inputs))
+        return self.begin(inputs, lambda image: image)()
+
+    def begin(
+        self, samples: NDArray[Any], fed: Callable[[NDArray[Any]], NDArray[np.float32]]
+    ) -> Callable[[], list[NDArray[Any]]]:
+        """Begin to compute the outputs for ``samples``; what is returned waits for them, and is as of a call.
+
+        Args:
+            samples: along the first dimension.
+            fed: what the network is fed for a sample, float32; it is called where the sample is computed.
+        """
+        running = [self._pool.submit(lambda sample: self.run(fed(sample)), sample) for sample in samples]
+
+        def outputs() -> list[NDArray[Any]]:
+            columns = zip(*(each.result() for each in running), strict=True)
+            return images_first([np.concatenate(column) for column in columns], len(running))
+
+        return outputs
 
     def run(self, image: NDArray[np.float32]) -> list[NDArray[Any]]:
         """Outputs for ``image``, float32, without a batch, as the network gives them.

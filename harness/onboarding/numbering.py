@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from harness.datasets import SceneTarget, Targets
-from harness.metrics import Score, open_metric
+from harness.metrics import Metric, Score
 from harness.metrics.detection import box_iou
 from harness.metrics.segmentation import Miou
 from harness.onboarding.head_guess import HeadGuess
@@ -22,17 +22,20 @@ _IOU = 0.5
 _SHOWN = 4
 
 
-def numbering_note(head: HeadGuess, score: Score, outputs: Sequence[NDArray[Any]], targets: Targets) -> tuple[str, ...]:
+def numbering_note(
+    head: HeadGuess, metric: Metric, score: Score, outputs: Sequence[NDArray[Any]], targets: Targets
+) -> tuple[str, ...]:
     """Which numbers of the labels are which of the outputs, where most answers would be right under other numbers.
 
     The numbers are matched on every second image, and counted on the others: what only fits by chance does not count.
 
     Args:
         head: of the network.
+        metric: that scored the outputs.
         score: of the outputs.
         outputs, targets: of the same images.
     """
-    counts = _confusions(head, outputs, targets)
+    counts = _confusions(head, metric, outputs, targets)
     if counts is None:
         return ()
     learnt, counted = counts
@@ -58,20 +61,19 @@ def numbering_note(head: HeadGuess, score: Score, outputs: Sequence[NDArray[Any]
 
 
 def _confusions(
-    head: HeadGuess, outputs: Sequence[NDArray[Any]], targets: Targets
+    head: HeadGuess, metric: Metric, outputs: Sequence[NDArray[Any]], targets: Targets
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Answers by label (rows) and output (columns), of the images in even places and of the others."""
     if head.task is TaskKind.CLASSIFICATION and isinstance(targets, np.ndarray):
         said = outputs[0].reshape(len(targets), -1).argmax(axis=1)
         pairs = [(np.array([label]), np.array([answer])) for label, answer in zip(targets, said, strict=True)]
     elif head.metric == "miou":
-        metric = open_metric(head.metric, head.options)
         if not isinstance(metric, Miou) or head.classes > _MOST_CLASSES:
             return None
         found = metric.confusions(outputs, targets)
         return found[::2].sum(axis=0), found[1::2].sum(axis=0)
     elif head.metric == "map50":
-        answers = open_metric(head.metric, head.options).labels(outputs)
+        answers = metric.labels(outputs)
         pairs = [
             _overlapping(target, answer)
             for target, answer in zip(targets, answers or (), strict=False)

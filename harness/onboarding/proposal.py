@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from engine.chips import DEFAULT_MARCH, March
 from engine.errors import CalibrationDataError, ConfigError
+from engine.terms import Layout
 from harness.datasets import Colour, Dataset, Images, SceneTarget, Targets
 from harness.datasets.base import NO_LABEL
 from harness.datasets.mask_annotations import IGNORED, classes_in
 from harness.datasets.own_images import OwnImages, OwnImagesOptions
-from harness.metrics import Metric, Score, open_metric
+from harness.metrics import Metric, Score, open_metric, read_only
 from harness.onboarding.chance import NOTHING_FOUND, chance_level, is_at_chance
+from harness.onboarding.contents import FloatRun
 from harness.onboarding.convertible import refuse_unconvertible
 from harness.onboarding.dictionary import with_blank, with_characters
 from harness.onboarding.guesses import Normalisation, conventional, normalisations
@@ -28,9 +31,11 @@ from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import (
     FEW,
     MANY,
+    Answer,
     Basis,
     Decision,
     Judge,
+    ahead,
     by_labels,
     by_mirror,
     decide,
@@ -66,6 +71,7 @@ class Proposal:
         decision: the normalisation.
         reason: for it, before any image ran.
         score: of the float model on the evaluation images.
+        float_run: what was scored.
         shown: the first images, uint8, for the picture.
         notes: what the user should know.
     """
@@ -79,6 +85,7 @@ class Proposal:
     decision: Decision
     reason: str
     score: Score
+    float_run: FloatRun
     shown: Images
     notes: tuple[str, ...]
 
@@ -147,22 +154,24 @@ def propose(
     used = Labels.DATA if fits else Labels.FLOAT
     outputs = _float_outputs(network, dataset, runner, decision.best)
     targets = dataset.split("evaluation").targets() if fits else None
-    score = score_of_float(open_metric(head.metric, head.options), targets, outputs)
+    metric = open_metric(head.metric, head.options)
+    score = score_of_float(metric, targets, outputs)
     if targets is not None:
-        notes = (*notes, *chance_note(head, score, targets), *numbering_note(head, score, outputs, targets))
+        notes = (*notes, *chance_note(head, score, targets), *numbering_note(head, metric, score, outputs, targets))
     if decision.basis is Basis.MIRROR and not decision.is_informed:
         notes = (*notes, _UNTOLD)
     shown = dataset.split("calibration").images(0, min(_SHOWN, options.calibration))
     return Proposal(
-        card_name(model), network, head, source, options, used, decision, reason, score, shown, tuple(notes)
-    )
+        card_name(model), network, head, source, options, used, decision, reason, score,
+        FloatRun(outputs, network.seconds), shown, tuple(notes),
+    )  # fmt: skip
 
 
 def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, fits: bool) -> str:
     """What the float model runs on, and about how long, where that is long; else empty."""
-    tried = len(normalisations(network.channels)) * FEW + MANY * 4 if fits else 0
-    if not fits and head.task is TaskKind.CLASSIFICATION:
-        tried = 2 * (len(normalisations(network.channels)) * FEW + MANY * 4)
+    tried = len(normalisations(network.channels)) * FEW + (MANY - FEW) * _FINALISTS
+    if not fits:
+        tried = 2 * tried if head.task is TaskKind.CLASSIFICATION else 0
     seconds = network.seconds * (tried + options.evaluation) / runs_at_once()
     if seconds < _LONG:
         return ""
@@ -172,6 +181,8 @@ def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, f
     )
 
 
+_FINALISTS = 4
+"""Normalisations that are usually tried on all images: the best three, and one that differs in the colours."""
 _LONG = 10.0
 """Seconds from which it is said how long something takes."""
 _UNTOLD = (
@@ -321,7 +332,9 @@ def _decision(
         rest = [] if said.is_certain else rest
     guesses = [*said.guesses, *rest]
     mirrored = basis is Basis.MIRROR
-    decision = decide(runner, network.layout, guesses, images, judge, basis, mirrored, agreed, floor, said.is_certain)
+    decision = decide(
+        partial(_begun, runner, network.layout), guesses, images, judge, basis, mirrored, agreed, floor, said.is_certain
+    )
     return decision, said.reason
 
 
@@ -361,11 +374,19 @@ def moved(targets: Targets, by: int) -> Targets:
 def _float_outputs(
     network: NetworkFile, dataset: Dataset, runner: Runner, best: Normalisation
 ) -> Sequence[NDArray[Any]]:
-    """Outputs of the float model on the evaluation images."""
+    """Outputs of the float model on the evaluation images; images are read while those before are computed."""
     split = dataset.split("evaluation")
-    starts = range(0, len(split), _AT_ONCE)
-    parts = [runner(best.apply(split.images(at, min(at + _AT_ONCE, len(split))), network.layout)) for at in starts]
-    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+    def begin(at: int) -> Answer:
+        return _begun(runner, network.layout, best, split.images(at, min(at + _AT_ONCE, len(split))))
+
+    parts = [answer() for answer in ahead(begin, range(0, len(split), _AT_ONCE))]
+    return read_only([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])
+
+
+def _begun(runner: Runner, layout: Layout, guess: Normalisation, images: Images) -> Answer:
+    """``images`` under ``guess``, on their way through the network."""
+    return runner.begin(images, lambda image: guess.apply(image[np.newaxis], layout)[0])
 
 
 def score_of_float(metric: Metric, targets: Targets | None, outputs: Sequence[NDArray[Any]]) -> Score:

@@ -99,9 +99,13 @@ class Estimates:
         """Take in what the preparation of ``spec`` took, by stage; its trials are computed from now on."""
         self._ready.add((spec.model, spec.march.value))
         if FLOAT_STAGE in seconds:
-            self._runs[spec.model] = seconds[FLOAT_STAGE] / spec.evaluation_samples
+            self.measured(spec.model, seconds[FLOAT_STAGE] / spec.evaluation_samples)
         if self._begun is None:
             self._begun = time.monotonic() if now is None else now
+
+    def measured(self, model: str, seconds: float) -> None:
+        """Take in what the float ``model`` takes for a sample."""
+        self._runs[model] = seconds
 
     def probe(self, spec: TrialSpec, samples: int = 3) -> None:
         """Measure the float model on a few samples where nothing is known of it; nothing where it cannot be run."""

@@ -12,7 +12,7 @@ from engine.convert.runner import Stage, Work
 from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
 from harness.backends.values import Scored
 from harness.datasets import Targets
-from harness.metrics import Metric, Score
+from harness.metrics import Metric, Score, read_only
 from harness.metrics.resampling import draws_of, spread
 from harness.trials.comparison import FidelityMeter, mean_cosines
 from harness.trials.figures import Accuracy, Fidelity
@@ -96,17 +96,9 @@ def _predictions(
     return predictions | decisions_of_worst(classes, float_classes, targets, worst_samples(predictions))
 
 
-def _read_only(outputs: Sequence[Array]) -> list[Array]:
-    """Views that cannot be written to, of which a metric may keep what it decodes."""
-    views = [np.asarray(output).view() for output in outputs]
-    for view in views:
-        view.flags.writeable = False
-    return views
-
-
 def _score(work: Work) -> None:
     card, (given, meter) = work[CARD], work[OUTPUTS]
-    outputs, floats = _read_only(given), _read_only(work[FLOAT_OUTPUTS])
+    outputs, floats = read_only(given), read_only(work[FLOAT_OUTPUTS])
     metric = card.open_metric()
     split = work[DATASET].split(card.dataset.evaluation.split)
     targets = card.targets(split, work[EVALUATION_SAMPLES], floats)

@@ -67,10 +67,10 @@ def test_cards_of_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_sweep_exports_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, best = described(tmp_path / "data"), checkpoint(tmp_path / "best.pt")
     wishes = Wishes(data=data, python=python_with_ultralytics(tmp_path / "user"))
-    suite = suite_of_network(best, None, wishes, tmp_path / "work")
+    suite = suite_of_network(best, None, wishes, tmp_path / "work").path
     assert suite.name == "best.yaml"
     capsys.readouterr()
-    assert suite_of_network(best, None, wishes, tmp_path / "work") == suite
+    assert suite_of_network(best, None, wishes, tmp_path / "work").path == suite
     out, _ = capsys.readouterr()
     assert "without decoding; earlier\n" in out
     assert f"cards       {suite.parent}, written earlier\n" in out

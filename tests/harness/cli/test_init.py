@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnxruntime.quantization import quantize_dynamic
 from typer import BadParameter
@@ -11,8 +12,18 @@ from typer import BadParameter
 from engine.errors import ConfigError, UnsupportedError
 from harness.cli.init import AskedTask, Wishes, init, parse_size, suite_of_network
 from harness.cli.sweeps import run
-from harness.zoo.cards import TaskKind
-from tests.harness.onboarding.networks import array_files, colour_classifier, colour_images, sound_classifier, stateful
+from harness.files.paths import find_beside
+from harness.zoo.cards import TaskKind, load_card
+from harness.zoo.float_baseline import float_outputs
+from tests.harness.onboarding.networks import (
+    array_files,
+    colour_classifier,
+    colour_images,
+    line_images,
+    line_reader,
+    sound_classifier,
+    stateful,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +60,10 @@ def test_arrays_are_taken_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "picture" not in out
     assert "suite net version 1 is valid: 4 trials, 1 models" in out
     assert err == ""
-    first = suite_of_network(model, arrays, Wishes(), tmp_path / "work")
-    assert suite_of_network(model, arrays, Wishes(), tmp_path / "work") == first
+    first = suite_of_network(model, arrays, Wishes(), tmp_path / "work").path
+    assert suite_of_network(model, arrays, Wishes(), tmp_path / "work").path == first
     (arrays / "0.npy").unlink()
-    assert suite_of_network(model, arrays, Wishes(), tmp_path / "work") != first
+    assert suite_of_network(model, arrays, Wishes(), tmp_path / "work").path != first
     table = tmp_path / "labels.csv"
     table.write_text("".join(f"{index}.npy,{index % 3}\n" for index in range(2, 12)))
     init(model, arrays, labels=table, output=tmp_path / "labelled", quick=True)
@@ -62,6 +73,42 @@ def test_arrays_are_taken_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(ConfigError, match="--size 10x8: arrays have the size that they are fed with"):
         init(model, arrays, size="10x8", output=tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def _networks(folder: Path) -> list[tuple[Path, Path]]:
+    return [
+        (colour_classifier(folder / "colours.onnx", (2, 1, 0)), colour_images(folder / "colours")),
+        (line_reader(folder / "reader.onnx", steps_first=True), line_images(folder / "lines")),
+        (sound_classifier(folder / "sounds.onnx", [1, 4, 10, 8]), array_files(folder / "sounds", (1, 4, 10, 8), 12)),
+    ]
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_the_float_model_that_cards_were_made_with_need_not_run_again(index: int, tmp_path: Path) -> None:
+    """Colours in another order, outputs whose first dimension are steps, and arrays: the same numbers to the bit."""
+    model, samples = _networks(tmp_path)[index]
+    own = suite_of_network(model, samples, Wishes(), tmp_path / "work")
+    found = own.float_run()
+    assert own.float_run() is None, "handed out once"
+    assert suite_of_network(model, samples, Wishes(), tmp_path / "work").float_run() is None, "cards made earlier"
+    assert found is not None
+    assert found.seconds > 0
+    find_beside(own.path)
+    wanted = float_outputs(load_card(own.path.stem))
+    assert [array.tobytes() for array in found.outputs] == [array.tobytes() for array in wanted]
+    assert [array.shape for array in found.outputs] == [array.shape for array in wanted]
+
+
+def test_a_sweep_takes_over_what_the_float_model_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.backends.stages.floats.float_outputs", lambda *words: pytest.fail("it runs again"))
+        run(str(model), images, workdir=tmp_path / "work", executor="serial", record=False, limit=1)
+    (cached,) = (tmp_path / "work" / "cache" / "float").glob("*.npz")
+    wanted = float_outputs(load_card("net"))
+    assert len(wanted[0]) == 18
+    with np.load(cached) as found:
+        assert found["0"].tobytes() == wanted[0].tobytes()
 
 
 def test_sizes() -> None:
@@ -82,7 +129,7 @@ def test_a_network_is_a_suite_made_once(tmp_path: Path, capsys: pytest.CaptureFi
     model, images = colour_classifier(tmp_path / "net.onnx"), colour_images(tmp_path / "images")
 
     def suite(task: AskedTask | None = None) -> Path:
-        return suite_of_network(model, images, Wishes(task=task), tmp_path / "work")
+        return suite_of_network(model, images, Wishes(task=task), tmp_path / "work").path
 
     first = suite()
     assert first.is_file()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,13 @@ import pytest
 from engine.terms import InputType, Layout
 from harness.datasets.own_images import OwnImages, OwnImagesOptions
 from harness.metrics import open_metric
-from harness.onboarding.guesses import normalisations
+from harness.onboarding.guesses import Normalisation, normalisations
 from harness.onboarding.judging import (
     LEAST_SHARE,
+    Answer,
     Basis,
     Decision,
+    Network,
     by_labels,
     by_mirror,
     contrasted,
@@ -34,6 +38,15 @@ def images(count: int = 24) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(noisy, 0, 255).astype(np.uint8), labels
 
 
+def seen_by(network: Callable[[np.ndarray], list[np.ndarray]], layout: Layout = Layout.NCHW) -> Network:
+    """``network``, which takes what a network is fed, as :func:`decide` asks it."""
+
+    def begin(guess: Normalisation, images: np.ndarray) -> Answer:
+        return lambda: network(guess.apply(images, layout))
+
+    return begin
+
+
 def test_rgb_is_taken_where_bgr_is_as_good(tmp_path: Path) -> None:
     """A network that tells green from the rest says the same of both orders of colours."""
     runner = Runner(colour_classifier(tmp_path / "net.onnx", (0, 1, 2)), "image")
@@ -42,8 +55,8 @@ def test_rgb_is_taken_where_bgr_is_as_good(tmp_path: Path) -> None:
     judge = by_labels(open_metric("top1"), {0: green})
     tried = sorted(normalisations(3), key=lambda guess: guess.colour is InputType.RGB)
     found = decide(
-        lambda fed: [np.stack([out[:, [0, 2]].max(axis=1), out[:, 1]], axis=1) for out in runner(fed)],
-        Layout.NCHW, tried, pixels, judge, Basis.LABELS, mirrored=False,
+        seen_by(lambda fed: [np.stack([out[:, [0, 2]].max(axis=1), out[:, 1]], axis=1) for out in runner(fed)]),
+        tried, pixels, judge, Basis.LABELS, mirrored=False,
     )  # fmt: skip
     assert (found.best.colour, found.is_tie, found.ranking[0].value) == (InputType.RGB, True, 1.0)
     assert found.words.endswith("(rgb and bgr tie: rgb is taken)")
@@ -54,7 +67,7 @@ def test_labels_tell_the_order_of_colours(channels: tuple[int, ...], colour: Inp
     runner = Runner(colour_classifier(tmp_path / "net.onnx", channels), "image")
     pixels, labels = images()
     judge = by_labels(open_metric("top1"), {0: labels})
-    found = decide(runner, Layout.NCHW, normalisations(3), pixels, judge, Basis.LABELS, mirrored=False)
+    found = decide(seen_by(runner), normalisations(3), pixels, judge, Basis.LABELS, mirrored=False)
     assert (found.best.colour, found.is_tie) == (colour, False)
     assert {tried.value for tried in found.ranking if tried.guess.colour is colour} == {1.0}
     assert all(tried.value < 0.5 for tried in found.ranking if tried.guess.colour is not colour)
@@ -65,7 +78,7 @@ def test_the_number_of_the_first_class_is_tried(tmp_path: Path) -> None:
     pixels, labels = images()
     kept = labels > 0
     judge = by_labels(open_metric("top1"), {0: labels[kept] - 1, 1: labels[kept]})
-    found = decide(runner, Layout.NCHW, normalisations(3)[:2], pixels[kept], judge, Basis.LABELS, mirrored=False)
+    found = decide(seen_by(runner), normalisations(3)[:2], pixels[kept], judge, Basis.LABELS, mirrored=False)
     assert (found.first_class, found.ranking[0].value) == (1, 1.0)
 
 
@@ -76,8 +89,7 @@ def test_mirror_images_tell_the_normalisation_without_labels(tmp_path: Path) -> 
         OwnImagesOptions.model_validate({**options, "fit": "stretch", "calibration": 60, "evaluation": 20})
     )
     found = decide(
-        Runner(digit_network(), "image"),
-        Layout.NCHW,
+        seen_by(Runner(digit_network(), "image")),
         normalisations(1),
         data.split("calibration").images(),
         by_mirror,
@@ -133,10 +145,36 @@ def test_the_usual_one_is_chosen_unless_another_is_better_beyond_chance(tmp_path
     judge = by_labels(open_metric("top1"), {0: labels})
     green = labels == 1
     same = by_labels(open_metric("top1"), {0: labels[green]})
-    alike = decide(runner, Layout.NCHW, guesses, pixels[green], same, Basis.LABELS, mirrored=False)
+    alike = decide(seen_by(runner), guesses, pixels[green], same, Basis.LABELS, mirrored=False)
     assert (alike.best, alike.words) == (guesses[0], "open (rgb and bgr tie: rgb is taken)")
-    told = decide(runner, Layout.NCHW, guesses, pixels, judge, Basis.LABELS, mirrored=False)
+    told = decide(seen_by(runner), guesses, pixels, judge, Basis.LABELS, mirrored=False)
     assert told.best.colour is InputType.BGR
+
+
+@pytest.mark.parametrize(("most", "times"), [(1 << 28, 1), (0, 2)])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_images_are_answered_once_where_the_answers_can_be_kept(
+    most: int, times: int, mirrored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.onboarding.judging._KEPT_BYTES", most)
+    runner, asked = Runner(colour_classifier(tmp_path / "net.onnx"), "image"), Counter[bytes]()
+    pixels, labels = images()
+
+    def network(fed: np.ndarray) -> list[np.ndarray]:
+        asked.update(image.tobytes() for image in fed)
+        return runner(fed)
+
+    judge, basis = (
+        (by_mirror, Basis.MIRROR) if mirrored else (by_labels(open_metric("top1"), {0: labels}), Basis.LABELS)
+    )
+    found = decide(seen_by(network), normalisations(3), pixels, judge, basis, mirrored)
+    assert (found.best.colour, found.ranking[0].images) == (InputType.RGB, 24)
+    assert max(asked.values()) == times
+    for tried in found.ranking:
+        shown = pixels[: tried.images]
+        turned = runner(tried.guess.apply(shown[:, :, ::-1], Layout.NCHW)) if mirrored else []
+        whole = judge(runner(tried.guess.apply(shown, Layout.NCHW)), turned, tried.images)
+        assert tried.value == whole[0], "the same as of all images at once"
 
 
 def nearly_one_answer(fed: np.ndarray) -> list[np.ndarray]:
@@ -150,7 +188,9 @@ def test_a_lead_without_information_is_not_sure() -> None:
     pixels, _ = images(32)
     guesses = sorted(normalisations(3), key=lambda guess: str(guess) != "bgr Caffe mean")
     floor = information_floor(32, 4)
-    found = decide(nearly_one_answer, Layout.NHWC, guesses, pixels, by_mirror, Basis.MIRROR, True, guesses[:1], floor)
+    found = decide(
+        seen_by(nearly_one_answer, Layout.NHWC), guesses, pixels, by_mirror, Basis.MIRROR, True, guesses[:1], floor
+    )
     assert found.ranking[0].value < floor
     assert str(found.best) == "bgr Caffe mean"
     first = found.ranking[0]
@@ -164,9 +204,9 @@ def test_images_that_contradict_the_file_leave_it_open(tmp_path: Path) -> None:
     pixels, labels = images()
     guesses = normalisations(3)
     judge = by_labels(open_metric("top1"), {0: labels})
-    assert decide(runner, Layout.NCHW, guesses, pixels, judge, Basis.LABELS, False).is_agreed
+    assert decide(seen_by(runner), guesses, pixels, judge, Basis.LABELS, False).is_agreed
     other = [guess for guess in guesses if guess.colour is InputType.BGR]
-    found = decide(runner, Layout.NCHW, [*other, *guesses[:6]], pixels, judge, Basis.MIRROR, False, other)
+    found = decide(seen_by(runner), [*other, *guesses[:6]], pixels, judge, Basis.MIRROR, False, other)
     assert (found.best.colour, found.is_agreed) == (InputType.RGB, False)
     assert found.words == f"open: the images speak for it, the file for {other[0]}"
     assert found.mark(other[0]) == "what the file speaks for"
@@ -189,7 +229,9 @@ def test_labels_must_be_sure_to_contradict_a_file_that_leaves_no_doubt() -> None
         return float(scores.mean()), scores, 0
 
     chosen = [
-        decide(lambda fed: [fed], Layout.NHWC, guesses, pixels, judge, Basis.LABELS, False, is_certain=certain).best
+        decide(
+            seen_by(lambda fed: [fed], Layout.NHWC), guesses, pixels, judge, Basis.LABELS, False, is_certain=certain
+        ).best
         for certain in (False, True)
     ]
     assert [guess == guesses[0] for guess in chosen] == [False, True]
