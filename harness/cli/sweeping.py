@@ -141,7 +141,7 @@ def handed_over(own: OwnSuite, specs: Sequence[TrialSpec], plan: Plan) -> Mappin
     """Keep for ``specs`` what the float model gave when the cards of ``own`` were made.
 
     Returns:
-        Seconds that it takes for a sample, by model.
+        Seconds that it takes for a sample where all threads compute samples, by model.
     """
     from harness.execution.pipeline import keep_float_outputs
 
@@ -172,7 +172,7 @@ def swept(
         wanted: what the options say.
         asked: name or file of the suite with which the command continues after an interruption.
         night: nights within which every reused trial is computed again, of a sweep whose drift is followed; else None.
-        float_seconds: that the float model takes for a sample, by model, where that is known.
+        float_seconds: what :func:`handed_over` returns.
     """
     from harness.sweeps.estimates import Estimates
     from harness.sweeps.sweep import run_suite

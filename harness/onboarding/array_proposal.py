@@ -25,7 +25,7 @@ from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import by_labels
 from harness.onboarding.map_heads import text_map
-from harness.onboarding.network_file import Runner
+from harness.onboarding.network_file import Runner, runs_at_once
 from harness.onboarding.numbering import numbering_note
 from harness.onboarding.proposal import (
     TEXT_METRICS,
@@ -120,7 +120,7 @@ def propose_arrays(
         head=_named(head, network),
         labels=Labels.FLOAT if targets is None else Labels.DATA,
         score=score,
-        float_run=FloatRun(outputs, network.seconds),
+        float_run=FloatRun(outputs, network.seconds / runs_at_once()),
         input_parameters=_input_parameters(network),
         about_input="Arrays are fed as they are: no mean, no scale, no change of layout.",
         data=data,

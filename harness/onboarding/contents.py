@@ -49,7 +49,7 @@ class FloatRun:
 
     Attributes:
         outputs: one array per output, samples in the first dimension.
-        seconds: that one sample takes.
+        seconds: that one sample takes where all threads compute samples.
     """
 
     outputs: Sequence[NDArray[Any]]

@@ -163,7 +163,7 @@ def propose(
     shown = dataset.split("calibration").images(0, min(_SHOWN, options.calibration))
     return Proposal(
         card_name(model), network, head, source, options, used, decision, reason, score,
-        FloatRun(outputs, network.seconds), shown, tuple(notes),
+        FloatRun(outputs, network.seconds / runs_at_once()), shown, tuple(notes),
     )  # fmt: skip
 
 
