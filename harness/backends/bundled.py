@@ -64,7 +64,7 @@ from harness.backends.stages.doubts import LOOK_AT_DATA
 from harness.backends.stages.floats import RUN_FLOAT
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
 from harness.backends.stages.rank import RANK
-from harness.backends.stages.score import SCORE
+from harness.backends.stages.score import JUDGE, SCORE
 from harness.backends.stages.statistics import COLLECT
 from harness.backends.values import CalibrationUse, Scored
 from harness.files.cache import Codec, content_key, load_arrays, load_json, locked, save_arrays, save_json
@@ -282,7 +282,16 @@ class _CacheHooks(Hooks):
         return self.clock.stage(stage.name)
 
     def fetched(self, stage: Stage, key: Callable[[Item[Any]], str], compute: Callable[[], Values]) -> Values:
-        """From the cache where the stage has a codec."""
+        """From the cache where the stage has a codec; what is the same beside every trial stays in the process."""
+        if stage.name not in _STAYING:
+            return self._fetched(stage, key, compute)
+        (item,) = stage.gives
+        values = _staying(stage.name, self.bench.cache.root, key(item))
+        if not values:
+            values.update(self._fetched(stage, key, compute))
+        return values
+
+    def _fetched(self, stage: Stage, key: Callable[[Item[Any]], str], compute: Callable[[], Values]) -> Values:
         if stage.name not in _CODECS:
             return compute()
         (item,) = stage.gives
@@ -295,6 +304,17 @@ class _CacheHooks(Hooks):
 
     def _kept(self, stage: Stage, key: str, compute: Callable[[], Any]) -> Any:
         return self.bench.cache.get(stage.name, key, _CODECS[stage.name], compute)
+
+
+_STAYING = (RUN_FLOAT.name, JUDGE.name)
+"""Stages whose last result stays in the process: it is the same beside every trial of a model."""
+
+
+@lru_cache(maxsize=len(_STAYING))
+def _staying(stage: str, root: Path, key: str) -> dict[Item[Any], Any]:
+    """What ``stage`` gave under ``key`` in the cache ``root``; empty, and to be filled, where it has not run yet."""
+    del stage, root, key
+    return {}
 
 
 class _Figures(StrictModel):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from engine.board import BoardTimes
     from engine.calibrate import StatisticsOptions
-    from harness.backends.values import CalibrationUse, Scored
+    from harness.backends.values import CalibrationUse, FloatJudged, Scored
     from harness.datasets import Dataset, Samples
     from harness.trials.comparison import FidelityMeter
     from harness.trials.figures import BrokenOutputs, Footprint, TrialNode
@@ -44,6 +44,8 @@ BROKEN: Item[BrokenOutputs] = Item("broken")
 """Outputs that no longer say what the float model's do."""
 FLOAT_OUTPUTS: Item[list[Array]] = Item("float_outputs")
 """Outputs of the float model on the evaluation images, one array per output."""
+FLOAT_JUDGED: Item[FloatJudged] = Item("float_judged")
+"""What the card's metric says of these."""
 TENSORS: Item[tuple[str, ...]] = Item("tensors")
 """Tensors that statistics are collected of."""
 STATISTICS_OPTIONS: Item[StatisticsOptions] = Item("statistics_options")

@@ -40,14 +40,14 @@ from harness.backends.stages.foreign import HB_MAPPER, ONNXRUNTIME, OWN_ENGINE
 from harness.backends.stages.images import FEED, OPEN_DATASET, TAKE_IMAGES
 from harness.backends.stages.inspect import MEASURE_FOOTPRINT, TABULATE
 from harness.backends.stages.rank import RANK
-from harness.backends.stages.score import SCORE
+from harness.backends.stages.score import JUDGE, SCORE
 from harness.backends.stages.simulate import SIMULATE
 from harness.backends.stages.statistics import COLLECT
 from harness.extensions import ENGINES, OwnEngine
 from harness.suites.settings import Engine, Int16Kind, Settings
 from harness.trials.origins import Environment
 
-_SHARED = (OPEN_DATASET, TAKE_IMAGES, LOOK_AT_DATA, FEED, RUN_FLOAT, SCORE, DIGEST_DATA)
+_SHARED = (OPEN_DATASET, TAKE_IMAGES, LOOK_AT_DATA, FEED, RUN_FLOAT, JUDGE, SCORE, DIGEST_DATA)
 _ENGINE = tuple(stage for stage in CONVERSION if DATA not in stage.gives)
 
 STAGES: Mapping[Engine, tuple[Stage, ...]] = MappingProxyType(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Self
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ from harness.metrics.decoders import (
 from harness.metrics.priors import PriorOptions, decode_priors
 
 _MATCH_IOU = 0.5
-_MODELS = 2
-"""Models whose detections are kept, as several figures need them: a quantised one and the float model."""
+_MODELS = 3
+"""Models whose detections are kept, as several figures need them: the float model, and two quantised ones, so that the
+next of these takes the place of the last one."""
 
 
 class BoxFormula(StrEnum):
@@ -170,7 +172,7 @@ class Map50(Metric):
 
     def __init__(self, options: Map50Options) -> None:
         self._options = options
-        self._decoded: deque[tuple[tuple[Array, ...], list[Detections]]] = deque(maxlen=_MODELS)
+        self._decoded: deque[tuple[tuple[ref[Array], ...], list[Detections]]] = deque(maxlen=_MODELS)
 
     def score(self, outputs: Sequence[Array], targets: Targets) -> Score:
         """One output per head, shape (images, anchors * (5 + classes), height / stride, width / stride).
@@ -188,13 +190,15 @@ class Map50(Metric):
         return self._detections(outputs)
 
     def _detections(self, outputs: Sequence[Array]) -> list[Detections]:
-        """The detections of ``outputs``; those of the last arrays that cannot be written to are kept."""
-        for arrays, found in self._decoded:
-            if len(arrays) == len(outputs) and all(a is b for a, b in zip(arrays, outputs, strict=True)):
+        """The detections of ``outputs``; those of the arrays used last that cannot be written to are kept."""
+        for place, (arrays, found) in enumerate(self._decoded):
+            if len(arrays) == len(outputs) and all(a() is b for a, b in zip(arrays, outputs, strict=True)):
+                del self._decoded[place]
+                self._decoded.append((arrays, found))  # the last one used goes last
                 return found
         found = decode_heads(self._options.arranged(outputs), self._options)
         if not any(output.flags.writeable for output in outputs):
-            self._decoded.append((tuple(outputs), found))
+            self._decoded.append((tuple(map(ref, outputs)), found))
         return found
 
     def labels(self, outputs: Sequence[Array]) -> Targets:

@@ -1,4 +1,4 @@
-"""The stage that scores outputs by the card's metric, beside the float model's."""
+"""The stages that score outputs by the card's metric: the float model's, and a trial's beside these."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.convert.runner import Stage, Work
-from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
-from harness.backends.values import Scored
-from harness.datasets import Targets
-from harness.metrics import Metric, Score, read_only
+from harness.backends.items import (
+    CARD,
+    DATASET,
+    EVALUATION_SAMPLES,
+    FLOAT_JUDGED,
+    FLOAT_OUTPUTS,
+    OUTPUTS,
+    SCORED,
+)
+from harness.backends.values import FloatJudged, Scored
+from harness.metrics import Score, read_only
 from harness.metrics.resampling import draws_of, spread
 from harness.trials.comparison import FidelityMeter, mean_cosines
 from harness.trials.figures import Accuracy, Fidelity
@@ -23,17 +30,17 @@ Array = NDArray[Any]
 
 
 def paired_accuracy(
-    metric: Metric, outputs: Sequence[Array], floats: Sequence[Array], targets: Targets, *, by_float: bool = False
+    outputs: Sequence[Array], floats: FloatJudged, *, by_float: bool = False
 ) -> tuple[Accuracy, dict[str, Array]]:
     """The metric on both models' outputs for the same images, and the scores that a trial keeps.
 
     Args:
-        metric: of the card.
-        outputs, floats: of the quantised and the float model.
-        targets: of the images.
+        outputs: of the quantised model.
+        floats: the float model's.
         by_float: whether the float model's decisions are the targets.
     """
-    ours, reference = metric.score(outputs, targets), metric.score(floats, targets)
+    metric, reference = floats.metric, floats.score
+    ours = metric.score(outputs, floats.targets)
     accuracy = Accuracy(
         metric=metric.name,
         float_value=reference.value,
@@ -61,57 +68,50 @@ def _error_of_difference(ours: Score, floats: Score) -> float:
     return Score.mean(ours.per_sample - floats.per_sample).stderr
 
 
-def fidelity_of(
-    meter: FidelityMeter, metric: Metric, names: Sequence[str], outputs: Sequence[Array], floats: Sequence[Array]
-) -> Fidelity:
-    """What ``meter`` has seen, and what ``metric`` makes of the same outputs, which are called ``names``."""
+def fidelity_of(meter: FidelityMeter, names: Sequence[str], outputs: Sequence[Array], floats: FloatJudged) -> Fidelity:
+    """What ``meter`` has seen, and what the metric makes of the same outputs, which are called ``names``."""
     by_output = dict(zip(names, meter.cosines.mean(axis=0).tolist(), strict=True)) if len(names) > 1 else {}
+    metric = floats.metric
     return Fidelity(
         cosine=float(meter.cosines.mean()),
         cosine_min=float(meter.cosines.min()),
         sqnr_db=meter.sqnr_db,
         max_abs=meter.peak,
-        agreement=metric.agreement(outputs, floats),
-        parts=by_output | mean_cosines(metric.parts(outputs), metric.parts(floats)),
+        agreement=metric.agreement(outputs, floats.outputs),
+        parts=by_output | mean_cosines(metric.parts(outputs), metric.parts(floats.outputs)),
     )
 
 
 def _predictions(
-    metric: Metric,
-    outputs: Sequence[Array],
-    floats: Sequence[Array],
-    targets: Targets,
-    meter: FidelityMeter,
-    scores: Mapping[str, Array],
+    outputs: Sequence[Array], floats: FloatJudged, meter: FidelityMeter, scores: Mapping[str, Array]
 ) -> dict[str, Array]:
     """What is kept besides figures."""
+    targets = floats.targets
     predictions: dict[str, Array] = {**scores, "per_sample_cosine": meter.cosines.mean(axis=1)}
-    classes, float_classes = metric.labels(outputs), metric.labels(floats)
-    given = {"classes": classes, "float_classes": float_classes, "targets": targets}
+    classes = floats.metric.labels(outputs)
+    given = {"classes": classes, "float_classes": floats.labels, "targets": targets}
     if all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind == "i" for array in given.values()):
         predictions |= {name: np.asarray(array) for name, array in given.items()}
-    by_class, float_by_class = metric.by_class(outputs, targets), metric.by_class(floats, targets)
-    if by_class is not None and float_by_class is not None:
-        predictions |= {"by_class": by_class, "float_by_class": float_by_class}
-    return predictions | decisions_of_worst(classes, float_classes, targets, worst_samples(predictions))
+    by_class = floats.metric.by_class(outputs, targets)
+    if by_class is not None and floats.by_class is not None:
+        predictions |= {"by_class": by_class, "float_by_class": floats.by_class}
+    return predictions | decisions_of_worst(classes, floats.labels, targets, worst_samples(predictions))
+
+
+def _judge(work: Work) -> None:
+    card, floats = work[CARD], read_only(work[FLOAT_OUTPUTS])
+    split = work[DATASET].split(card.dataset.evaluation.split)
+    targets = card.targets(split, work[EVALUATION_SAMPLES], floats)
+    work.give(FLOAT_JUDGED, FloatJudged(card.open_metric(), floats, targets))
 
 
 def _score(work: Work) -> None:
-    card, (given, meter) = work[CARD], work[OUTPUTS]
-    outputs, floats = read_only(given), read_only(work[FLOAT_OUTPUTS])
-    metric = card.open_metric()
-    split = work[DATASET].split(card.dataset.evaluation.split)
-    targets = card.targets(split, work[EVALUATION_SAMPLES], floats)
-    by_float = card.metric.labels is Labels.FLOAT
-    accuracy, scores = paired_accuracy(metric, outputs, floats, targets, by_float=by_float)
-    fidelity = fidelity_of(meter, metric, card.output_names(), outputs, floats)
-    predictions = _predictions(metric, outputs, floats, targets, meter, scores)
-    work.give(SCORED, Scored(accuracy, fidelity, predictions))
+    card, floats, (given, meter) = work[CARD], work[FLOAT_JUDGED], work[OUTPUTS]
+    outputs = read_only(given)
+    accuracy, scores = paired_accuracy(outputs, floats, by_float=card.metric.labels is Labels.FLOAT)
+    fidelity = fidelity_of(meter, card.output_names(), outputs, floats)
+    work.give(SCORED, Scored(accuracy, fidelity, _predictions(outputs, floats, meter, scores)))
 
 
-SCORE = Stage(
-    name="score",
-    run=_score,
-    reads=(CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS),
-    gives=(SCORED,),
-)
+JUDGE = Stage(name="judge", run=_judge, reads=(CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS), gives=(FLOAT_JUDGED,))
+SCORE = Stage(name="score", run=_score, reads=(CARD, FLOAT_JUDGED, OUTPUTS), gives=(SCORED,))

@@ -21,7 +21,8 @@ from tests.harness import fakes
 ROOT = Path(__file__).resolve().parents[3]
 ALL = {stage.name for stage in all_stages()}
 DIGESTS = {"digest data", "digest float", "digest models"}
-OUTSIDE = {"float", "score", "onnxruntime", "own engine", "hb_mapper", *DIGESTS}
+JUDGING = {"judge", "score"}
+OUTSIDE = {"float", *JUDGING, "onnxruntime", "own engine", "hb_mapper", *DIGESTS}
 """Stages that feed a float model, call another engine, score or take digests: no source of a conversion is theirs."""
 PLACING = {"request", "decompose", "place", "admit"}
 COMPILING = {"rebatch", "compile"}
@@ -50,12 +51,12 @@ DEPENDENT: dict[str, set[str]] = {
     "engine/perf/performance.py": TABLES,
     "engine/convert/stages/quantize.py": {"quantize"},
     "engine/convert/tables.py": TABLES,
-    "harness/zoo/cards.py": {*DATA, "score", *DIGESTS},  # whether labels are the float model's
+    "harness/zoo/cards.py": {*DATA, *JUDGING, *DIGESTS},  # whether labels are the float model's
     "harness/zoo/float_baseline.py": {"float"},
-    "harness/datasets/files.py": {*DATA, "score", *DIGESTS},
-    "harness/metrics/detection.py": {*DATA, "score", *DIGESTS},
-    "harness/trials/comparison.py": {"score", "simulate", "onnxruntime", "own engine", "hb_mapper"},
-    "harness/backends/stages/score.py": {"score"},
+    "harness/datasets/files.py": {*DATA, *JUDGING, *DIGESTS},
+    "harness/metrics/detection.py": {*DATA, *JUDGING, *DIGESTS},
+    "harness/trials/comparison.py": {*JUDGING, "simulate", "onnxruntime", "own engine", "hb_mapper"},
+    "harness/backends/stages/score.py": JUDGING,
     "harness/backends/foreign.py": {"onnxruntime", "own engine", "hb_mapper"},
     "engine/convert/converter.py": set(),
     "engine/cli/tables.py": set(),
@@ -218,10 +219,10 @@ def stages(**settings: object) -> set[str]:
 
 def test_trials_run_what_their_engine_and_their_int16_policy_need() -> None:
     bundled = stages()
-    assert {"statistics", "calibrate", "quantize", "compile", "simulate", "footprint", "nodes", "score"} <= bundled
+    assert {"statistics", "calibrate", "quantize", "compile", "simulate", "footprint", "nodes", *JUDGING} <= bundled
     assert not {"sensitivity", "onnxruntime", "hb_mapper"} & bundled
     assert stages(int16={"top_k": 2}) == bundled | {"sensitivity"}
-    others = {"open data set", "take images", "doubts", "float", "score", "onnxruntime", "broken, foreign"}
+    others = {"open data set", "take images", "doubts", "float", *JUDGING, "onnxruntime", "broken, foreign"}
     assert stages(engine="onnxruntime") - DIGESTS == others
     foreign = stages(engine="hb_mapper")
     assert {"hb_mapper", "simulate", "footprint"} <= foreign

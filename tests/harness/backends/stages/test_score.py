@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from harness.backends.items import CARD, DATASET, EVALUATION_SAMPLES, FLOAT_OUTPUTS, OUTPUTS, SCORED
-from harness.backends.stages.score import SCORE, fidelity_of, paired_accuracy
-from harness.backends.values import Scored
-from harness.metrics import open_metric
+from harness.backends.stages.score import JUDGE, SCORE, fidelity_of, paired_accuracy
+from harness.backends.values import FloatJudged, Scored
+from harness.metrics import detection, open_metric
 from harness.metrics.resampling import weightings
 from harness.trials.comparison import FidelityMeter
 from tests.harness.backends.stages import work
@@ -27,7 +27,7 @@ def met(ours: list[np.ndarray], floats: list[np.ndarray]) -> FidelityMeter:
 
 
 def test_both_models_are_scored_on_the_same_images() -> None:
-    accuracy, kept = paired_accuracy(open_metric("top1"), [OURS], [FLOATS], TARGETS)
+    accuracy, kept = paired_accuracy([OURS], FloatJudged(open_metric("top1"), [FLOATS], TARGETS))
     assert (accuracy.metric, accuracy.float_value, accuracy.value) == ("top1", 0.75, 0.5)
     assert accuracy.stderr == pytest.approx(np.sqrt(0.5 * 0.5 / 4))
     assert accuracy.delta_stderr == pytest.approx(np.std([0, -1, 0, 0], ddof=1) / 2)
@@ -43,13 +43,13 @@ def test_fidelity_is_the_mean_and_the_least_of_all_cosines() -> None:
     """And of each output by its name, where there are several."""
     metric = open_metric("top1")
     both = [OURS, FLOATS], [FLOATS, FLOATS]
-    fidelity = fidelity_of(met(*both), metric, ("first", "second"), *both)
+    fidelity = fidelity_of(met(*both), ("first", "second"), both[0], FloatJudged(metric, both[1], TARGETS))
     assert fidelity.cosine == pytest.approx(7 / 8)
     assert fidelity.cosine_min == 0
     assert fidelity.max_abs == 2
     assert fidelity.parts == {"first": pytest.approx(0.75), "second": pytest.approx(1)}
     assert fidelity.sqnr_db == pytest.approx(10 * np.log10(2 * np.square(FLOATS).sum() / 8))
-    alone = fidelity_of(met([OURS], [FLOATS]), metric, ("only",), [OURS], [FLOATS])
+    alone = fidelity_of(met([OURS], [FLOATS]), ("only",), [OURS], FloatJudged(metric, [FLOATS], TARGETS))
     assert (alone.agreement, alone.parts) == (0.75, {})
 
 
@@ -69,12 +69,12 @@ def test_a_detector_is_paired_on_resamples_of_its_own_metric() -> None:
     labels = metric.labels(floats)
     assert labels is not None
     stray = rows(*[[(0, 0, 0.9), (20, 0, 0.8), (40, 0, 0.01)]] * 19, *[[(5, 5, 0.01)]] * 31)
-    same, kept = paired_accuracy(metric, stray, floats, labels, by_float=True)
+    same, kept = paired_accuracy(stray, FloatJudged(metric, floats, labels), by_float=True)
     assert (same.value, same.float_value, same.delta, same.margin) == (1, 1, 0, 0)
     assert same.found(50) == "The float model finds objects in 19 of 50 images."
     assert kept["informative"].sum() == 19
     assert kept["per_sample"].tolist() == [1.0] * 50
-    half, kept = paired_accuracy(metric, rows(*[[(0, 0, 0.9)]] * 19, *[[]] * 31), floats, labels)
+    half, kept = paired_accuracy(rows(*[[(0, 0, 0.9)]] * 19, *[[]] * 31), FloatJudged(metric, floats, labels))
     assert half.value == pytest.approx(0.5)
     assert half.margin == pytest.approx(0)  # the same loss in every image with objects
     assert kept["resampled"].dtype == np.float32
@@ -86,13 +86,8 @@ def test_what_is_kept_of_a_classifier() -> None:
     wanted = np.asarray(data.split(card.dataset.evaluation.split).targets(0, 4))
     right = np.eye(10)[wanted]
     ours = np.concatenate([right[:3], np.roll(right, 1, axis=1)[3:]])
-    given: dict[Any, Any] = {
-        CARD: card,
-        DATASET: data,
-        EVALUATION_SAMPLES: 4,
-        FLOAT_OUTPUTS: [right],
-        OUTPUTS: ([ours], met([ours], [right])),
-    }
+    given: dict[Any, Any] = {CARD: card, DATASET: data, EVALUATION_SAMPLES: 4, FLOAT_OUTPUTS: [right]}
+    given = work.given_by(JUDGE, given) | {CARD: card, OUTPUTS: ([ours], met([ours], [right]))}
     found: Scored = work.given_by(SCORE, given)[SCORED]
     assert (found.accuracy.value, found.accuracy.float_value) == (0.75, 1)
     kept = {name: np.asarray(array) for name, array in found.predictions.items()}
@@ -102,3 +97,25 @@ def test_what_is_kept_of_a_classifier() -> None:
     assert kept["float_classes"].tolist() == kept["targets"].tolist() == wanted.tolist()
     assert kept["by_class"][wanted[3]] == np.mean(kept["per_sample"][wanted == wanted[3]])
     assert kept["float_by_class"][wanted[3]] == 1
+
+
+def test_the_float_model_is_judged_once_beside_all_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes of the float model are decoded once, and its score computed once, whatever trials stand beside it."""
+    metric = open_metric("map50", {"classes": 1, "decoder": "yolov5"})
+    (given,) = rows(*[[(0, 0, 0.9), (20, 0, 0.8)]] * 5)
+    given.flags.writeable = False
+    labels = metric.labels([given])
+    assert labels is not None
+    floats = FloatJudged(metric, [given], labels)
+    decoded: list[int] = []
+    plain = detection.decode_heads
+    monkeypatch.setattr(detection, "decode_heads", lambda arrays, *words: decoded.append(1) or plain(arrays, *words))
+    scored = []
+    for number in range(1, 4):
+        (ours,) = rows(*[[(0, 0, 0.9)]] * number, *[[]] * (5 - number))
+        ours.flags.writeable = False
+        accuracy, _ = paired_accuracy([ours], floats)
+        fidelity = fidelity_of(met([ours], [given]), ("only",), [ours], floats)
+        scored.append((accuracy.value, accuracy.float_value, fidelity.agreement))
+    assert scored == [(number / 10, 1, number / 10) for number in (1, 2, 3)]
+    assert len(decoded) == 3, "each trial's own"
