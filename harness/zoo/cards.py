@@ -393,11 +393,11 @@ def _is_fed_with(spec: InputSpec, part: PartFormat) -> bool:
 
 
 def _as_trained(spec: InputSpec, values: NDArray[Any]) -> NDArray[Any]:
-    """:data:`Images` in the colours and layout that the network was trained on; other arrays as they are."""
+    """:data:`Images` in the colours and layout that the network was trained on, a view; other arrays as they are."""
     if not spec.is_image:
         return values
     images: Images = values[..., ::-1] if spec.type_train is InputType.BGR else values
-    return np.ascontiguousarray(np.moveaxis(images, 3, 1) if spec.layout_train is Layout.NCHW else images)
+    return np.moveaxis(images, 3, 1) if spec.layout_train is Layout.NCHW else images
 
 
 def _normalised(spec: InputSpec, values: NDArray[Any]) -> NDArray[Any]:
