@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +23,7 @@ _LARGEST_XML = 4 << 20
 """Bytes of an annotation of one image."""
 
 
-@dataclass(frozen=True)
-class LabelledBox:
+class LabelledBox(NamedTuple):
     """An object on an image.
 
     Attributes:
@@ -137,21 +138,22 @@ def _yolo_lines(file: Path) -> Iterator[LabelledBox]:
         if not words:
             continue
         try:
-            label, values = int(words[0]), np.array([float(word) for word in words[1:]])
+            label, values = int(words[0]), [float(word) for word in words[1:]]
         except ValueError:
-            label, values = -1, np.zeros(0)
+            label, values = -1, []
         is_polygon = len(values) >= 6 and len(values) % 2 == 0
-        if label < 0 or not (len(values) == 4 or is_polygon) or not np.isfinite(values).all():
+        if label < 0 or not (len(values) == 4 or is_polygon) or not all(map(isfinite, values)):
             raise CalibrationDataError(
                 f"{file}:{number}: {line[:80]!r}: expected a class and four numbers or a polygon, relative "
                 "to the image size"
             )
         if is_polygon:
-            points = values.reshape(-1, 2)
-            (left, top), (right, bottom) = points.min(axis=0), points.max(axis=0)
+            columns, rows = values[::2], values[1::2]
+            ends = min(columns), min(rows), max(columns), max(rows)
         else:
-            (left, top), (right, bottom) = values[:2] - values[2:] / 2, values[:2] + values[2:] / 2
-        yield LabelledBox(label, float(left), float(top), float(right), float(bottom), is_relative=True)
+            x, y, width, height = values
+            ends = x - width / 2, y - height / 2, x + width / 2, y + height / 2
+        yield LabelledBox(label, *ends, is_relative=True)
 
 
 def _yolo_names(labels: Path) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -262,7 +261,7 @@ def drawn_order(images: Sequence[Annotated], seed: int) -> list[int]:
 def listed_fingerprint(image: Annotated, root: Path) -> list[Any]:
     """Place, labels and digest of the content."""
     content = _content(image.path)
-    boxes = [] if image.boxes is None else [[list(astuple(box)) for box in image.boxes]]
+    boxes = [] if image.boxes is None else [[list(box) for box in image.boxes]]
     found = [image.path.relative_to(root).as_posix(), image.label, hashlib.sha256(content).hexdigest(), *boxes]
     if image.mask is not None:
         found.append(hashlib.sha256(_content(image.mask)).hexdigest())

@@ -313,13 +313,13 @@ def _resolution(error: float, images: int, significance: float) -> Resolution | 
         images: that hold something to find.
         significance: of one comparison.
     """
-    from scipy.stats import norm  # slow to import
+    from scipy.special import ndtri  # slow to import, though less than scipy.stats
 
     if not images:
         return None
     # Where no image differs, so many would have to, all for the worse (McNemar).
     fewest = math.log2(2 / significance)
-    known = float(norm.isf(significance / 2) + norm.isf(1 - _POWER)) * error
+    known = -float(ndtri(significance / 2) + ndtri(1 - _POWER)) * error
     told = known or fewest / images
     difference = max((step for step in _STEPS if step <= told / _FINER), default=_STEPS[-1])
     needed = images * (known / difference) ** 2 if known else fewest / difference

@@ -108,13 +108,13 @@ def p_ahead(first: MetricEvidence, others: Sequence[MetricEvidence]) -> NDArray[
         return np.ones(0)
     if first.resampled is None:
         return paired_p_values(first.per_sample - np.stack([other.per_sample for other in others]))
-    from scipy.stats import t  # slow to import
+    from scipy.special import stdtr  # slow to import, though less than scipy.stats
 
     leads = np.array([first.value - other.value for other in others])
     errors = np.array([error_of_lead(first, other) for other in others])
     found = np.where(leads > _NO_LEAD, 0.0, 1.0)
     known = errors > 0
-    found[known] = t.sf(leads[known] / errors[known], max(1, first.informative - 1))
+    found[known] = stdtr(max(1, first.informative - 1), -leads[known] / errors[known])
     return np.asarray(np.clip(found, 0.5 ** max(1, first.informative), 1.0), np.float64)
 
 
@@ -148,7 +148,7 @@ def least_by_chance(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:
     Returns:
         Shape (models, draws): row ``n`` is of ``models[n:]``; 1 where no two of these differ.
     """
-    from scipy.stats import norm  # slow to import
+    from scipy.special import ndtr  # slow to import, though less than scipy.stats
 
     spreads = np.asarray(np.linalg.qr(_deviations(models).T, mode="r"), np.float64)
     values, random = np.array([model.value for model in models]), np.random.RandomState(_SEED)
@@ -161,7 +161,7 @@ def least_by_chance(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:
         unknown = np.count_nonzero(~differs & (np.abs(values[first] - values[first + 1 :]) > _NO_LEAD))
         leads = np.concatenate([leads, random.standard_normal((_PERMUTATIONS, unknown))], axis=1)
         greatest[first] = np.maximum(greatest[first + 1], np.abs(leads).max(axis=1, initial=0.0))
-    return np.asarray(2 * norm.sf(greatest), np.float64)
+    return np.asarray(2 * ndtr(-greatest), np.float64)
 
 
 def _deviations(models: Sequence[MetricEvidence]) -> NDArray[np.float64]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.pages import rendered
+from harness.datasets import Images
 from harness.onboarding.judging import Basis
 from harness.onboarding.proposal import Proposal
 from harness.report.templates import template
@@ -39,15 +40,16 @@ def contact_sheet(proposal: Proposal) -> str:
     guesses = [found.guess for found in decision.ranking] or [decision.best]
     scores = {found.guess: f"{found.value:.3f} on {found.images} images" for found in decision.ranking}
     layout, small = proposal.network.layout, np.stack([_thumbnail(image) for image in proposal.shown])
+    least, most, mean = _extremes(proposal.shown)
     rows = []
     for guess in guesses:
-        fed = guess.apply(proposal.shown, layout)
+        ends, middle = (guess.apply(values, layout) for values in (np.concatenate([least, most]), mean))
         seen = decision.best.undo(guess.apply(small, layout), layout)
         rows.append(
             _Row(
                 title=str(guess),
                 score=scores.get(guess, ""),
-                values=f"{fed.min():.3g} to {fed.max():.3g}, mean {fed.mean():.3g}",
+                values=f"{ends.min():.3g} to {ends.max():.3g}, mean {middle.mean():.3g}",
                 pictures=tuple(_as_png(image) for image in seen),
                 is_chosen=guess == decision.best,
             )
@@ -68,6 +70,13 @@ def contact_sheet(proposal: Proposal) -> str:
     )
 
 
+def _extremes(images: Images) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Least, greatest and mean value of each channel, as images of one pixel: a normalisation of all is theirs."""
+    found = (reduced(images, axis=(0, 1, 2)) for reduced in (np.min, np.max, np.mean))
+    least, most, mean = (values[np.newaxis, np.newaxis, np.newaxis] for values in found)
+    return least, most, mean
+
+
 def _thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """``image``, (height, width, channels), with a longer side of :data:`_THUMBNAIL` at the most."""
     picture = _picture(image)
@@ -78,7 +87,7 @@ def _thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _as_png(image: NDArray[np.uint8]) -> str:
     """A picture as an address that holds its data."""
     stream = io.BytesIO()
-    _picture(image).save(stream, "PNG")
+    _picture(image).save(stream, "PNG", compress_level=3)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
 
 

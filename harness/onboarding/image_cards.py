@@ -17,7 +17,7 @@ _ROWS = 4
 
 def image_contents(proposal: Proposal) -> CardContents:
     """What the cards of ``proposal`` say."""
-    source, dataset = proposal.source, OwnImages(proposal.data)
+    source, dataset = proposal.source, proposal.dataset
     options = proposal.data.model_dump(mode="json", exclude_defaults=True)
     options["fit"] = proposal.data.fit.value
     return CardContents(

@@ -67,6 +67,7 @@ class Proposal:
         head: what its outputs mean.
         source: images and labels.
         data: options of the data set.
+        dataset: opened with them.
         labels: what outputs are scored with.
         decision: the normalisation.
         reason: for it, before any image ran.
@@ -81,6 +82,7 @@ class Proposal:
     head: HeadGuess
     source: DataSource
     data: OwnImagesOptions
+    dataset: OwnImages
     labels: Labels
     decision: Decision
     reason: str
@@ -149,8 +151,9 @@ def propose(
     if tell is not None and (text := _waiting(network, head, options, fits)):
         tell(text)
     decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
-    options = options.model_copy(update={"first_class": decision.first_class})
-    dataset = OwnImages(options)
+    if decision.first_class != options.first_class:
+        options = options.model_copy(update={"first_class": decision.first_class})
+        dataset = OwnImages(options)
     used = Labels.DATA if fits else Labels.FLOAT
     outputs = _float_outputs(network, dataset, runner, decision.best)
     targets = dataset.split("evaluation").targets() if fits else None
@@ -162,7 +165,7 @@ def propose(
         notes = (*notes, _UNTOLD)
     shown = dataset.split("calibration").images(0, min(_SHOWN, options.calibration))
     return Proposal(
-        card_name(model), network, head, source, options, used, decision, reason, score,
+        card_name(model), network, head, source, options, dataset, used, decision, reason, score,
         FloatRun(outputs, network.seconds / runs_at_once()), shown, tuple(notes),
     )  # fmt: skip
 
