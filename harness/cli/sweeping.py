@@ -174,6 +174,7 @@ def swept(
         night: nights within which every reused trial is computed again, of a sweep whose drift is followed; else None.
         float_seconds: what :func:`handed_over` returns.
     """
+    plan.begin_workers(specs)
     from harness.sweeps.estimates import Estimates
     from harness.sweeps.sweep import run_suite
 

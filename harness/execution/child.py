@@ -34,12 +34,17 @@ _ALLOCATION_FAILED = ("bad_alloc", "bad allocation", "failed to allocate memory"
 
 
 def main() -> None:
-    """Serve tasks until standard input ends or nothing has come for :data:`IDLE_SECONDS`."""
+    """Serve tasks until standard input ends or nothing has come for :data:`IDLE_SECONDS`.
+
+    Modules that the command line names are imported meanwhile; an error is that of the first task that needs them.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _offer_to_the_kernel()
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # what a library prints is no reply
     worker = ThreadPoolExecutor(1, "task")
+    for name in sys.argv[1:]:
+        worker.submit(importlib.import_module, name)
     running: Future[Reply] | None = None
     while True:
         idle = running is None or running.done()

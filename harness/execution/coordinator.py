@@ -164,6 +164,16 @@ class Plan:
         """Whether what computes the tasks are children of this process, which find what it finds."""
         return self.executor in EXECUTORS.values()
 
+    def begin_workers(self, specs: Sequence[TrialSpec]) -> None:
+        """Start the processes that will compute ``specs``, which load their libraries meanwhile.
+
+        None are started where other machines compute, or all trials have been run.
+        """
+        missing = [spec for spec in specs if self.fresh or not self.bench.store.folder(spec.key).is_dir()]
+        if self.is_local:
+            workers = 1 if self.executor is serial else self.workers
+            children().begin(min(workers, len(missing)), self.stages)
+
     def task(self, key: str, share: int = 1, **what: Any) -> Task:
         """A task of this plan; children need not compute fingerprints that this process knows.
 

@@ -87,6 +87,11 @@ class ChildPool:
         failure = Failure(stage="start", symptom=Symptom.WORKER_DIED, message=text, worker=task.worker)
         return Reply(failure=failure)
 
+    def begin(self, count: int, stages: str) -> None:
+        """Start children before there are tasks for them; they import the module ``stages`` meanwhile."""
+        with self._lock:
+            self._idle += [Child(ahead=stages) for _ in range(count - len(self._idle) - len(self._busy))]
+
     def kill(self) -> None:
         """End all children, also those that are running a task."""
         with self._lock:
@@ -97,9 +102,9 @@ class ChildPool:
             child.kill()
 
     def _take(self, code: str) -> Child:
-        """A child that has imported no modules of the user's other than those of ``code``."""
+        """A child that finds what this process finds, and no modules of the user's other than those of ``code``."""
         with self._lock:
-            child = next((each for each in self._idle if each.code == code), None)
+            child = next((each for each in self._idle if each.serves(code)), None)
             stale = self._idle.pop(0) if child is None and self._idle else None
             if child is None:
                 child = Child(code)
@@ -124,18 +129,20 @@ class Child:
 
     Attributes:
         code: :attr:`Task.code` of all of them.
+        ahead: module that it imports before the first one has come; empty for none.
     """
 
-    def __init__(self, code: str = "") -> None:
+    def __init__(self, code: str = "", ahead: str = "") -> None:
         self.code = code
+        self._places = _places()
         self._tasks = 0
         self._alive = True
         self._process = subprocess.Popen(
-            CHILD,
+            (*CHILD, ahead) if ahead else CHILD,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env={**os.environ, **self._places},
             process_group=0,  # Ctrl-C is for the coordinator; and what the child starts can be ended with it
         )
 
@@ -143,6 +150,10 @@ class Child:
     def usable(self) -> bool:
         """Whether it may be given another task."""
         return self._alive and self._tasks < TASKS_PER_CHILD
+
+    def serves(self, code: str) -> bool:
+        """Whether it may compute a task with this :attr:`Task.code`: where to look for cards may have changed since."""
+        return self.code == code and self._places == _places()
 
     def run(self, task: Task) -> Reply | None:
         """The reply to ``task``; None if the child ended before it began."""
@@ -182,6 +193,12 @@ class Child:
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
+
+
+def _places() -> dict[str, str]:
+    """Variables that say where a child finds what this process finds now: cards, data and modules."""
+    ours = {name: value for name, value in os.environ.items() if name.startswith("PTQLAB_")}
+    return {**ours, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 class _Limit:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from engine.errors import ConfigError
 from harness.execution import coordinator as execution
 from harness.execution.coordinator import Plan, executor_factory, group, run_sweep
 from harness.trials.tasks import Bench
-from harness.trials.trial import Symptom, TrialResult, TrialSpec
+from harness.trials.trial import Outcome, Symptom, TrialResult, TrialSpec
 from tests.harness import fakes
 
 ALL = ("serial", "processes", "tests.harness.fakes:two_threads", "dask")
@@ -284,6 +285,21 @@ def test_few_preparations_share_the_threads_of_all_workers(
     workers = replace(plan(tmp_path, "serial"), bench=Bench(tmp_path, threads=3))
     run_sweep([fakes.spec(model) for model in models], workers)
     assert given == {"preparation": threads, "trial": 3}
+
+
+@pytest.mark.parametrize(("executor", "done", "begun"), [("processes", 0, 2), ("processes", 2, 1), ("serial", 0, 1)])
+def test_workers_begin_before_there_is_work_for_them(
+    executor: str, done: int, begun: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, str]] = []
+    pool = SimpleNamespace(begin=lambda count, stages: asked.append((count, stages)))
+    monkeypatch.setattr("harness.execution.coordinator.children", lambda: pool)
+    wanted, specs = plan(tmp_path, executor), [fakes.spec(name) for name in ("a", "b", "c")]
+    for spec in specs[:done]:
+        wanted.bench.store.keep(Outcome(fakes.result(spec)))
+    wanted.begin_workers(specs)
+    replace(wanted, executor=lambda workers: pytest.fail("nothing runs")).begin_workers(specs)
+    assert asked == [(begun, wanted.stages)]
 
 
 def test_a_budget_leaves_trials_for_the_next_run(tmp_path: Path) -> None:

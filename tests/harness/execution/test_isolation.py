@@ -78,6 +78,9 @@ class Stub:
         self.code = code
         self.usable, self.killed, self.replies = True, False, replies
 
+    def serves(self, code: str) -> bool:
+        return self.code == code
+
     def run(self, task: Task) -> Reply | None:
         reply = self.replies.pop(0) if self.replies else None
         self.usable = reply is not None
@@ -92,7 +95,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> list[list[Reply | None]]:
     """Replies of the children that are made, in turn; without a list for one, it ends at its start."""
     given: list[list[Reply | None]] = []
     Stub.made = 0
-    monkeypatch.setattr(isolation, "Child", lambda code: Stub(given.pop(0) if given else None, code))
+    monkeypatch.setattr(isolation, "Child", lambda code="", ahead="": Stub(given.pop(0) if given else None, code))
     return given
 
 
@@ -104,6 +107,15 @@ class TestPool:
         pool = ChildPool()
         assert [pool.run(task(tmp_path)), pool.run(task(tmp_path))] == [self.DONE, self.DONE]
         assert Stub.made == 1
+
+    def test_children_begun_before_serve_the_first_tasks(self, tmp_path: Path, stubs: list[list[Reply | None]]) -> None:
+        stubs += [[self.DONE], [self.DONE]]
+        pool = ChildPool()
+        pool.begin(2, "tests.harness.fakes")
+        pool.begin(2, "tests.harness.fakes")
+        assert Stub.made == 2
+        assert pool.run(task(tmp_path)) == self.DONE
+        assert Stub.made == 2
 
     def test_two_children_may_end_at_their_start(self, tmp_path: Path, stubs: list[list[Reply | None]]) -> None:
         stubs += [[None], [None], [self.DONE]]
@@ -147,6 +159,22 @@ class TestChild:
         started = Child()
         yield started
         started.kill()
+
+    @pytest.mark.parametrize("ahead", ["tests.harness.fakes", "no.such.module"])
+    def test_what_it_imports_before_does_not_matter(self, ahead: str, tmp_path: Path) -> None:
+        started = Child(ahead=ahead)
+        try:
+            reply = started.run(task(tmp_path))
+        finally:
+            started.kill()
+        assert reply is not None
+        assert reply.result is not None
+
+    def test_it_serves_what_finds_the_same_things(self, child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert child.serves("")
+        assert not child.serves("code")
+        monkeypatch.setenv("PTQLAB_SUITES", "/elsewhere")
+        assert not child.serves("")
 
     def test_it_serves_so_many_tasks(self, child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(isolation, "TASKS_PER_CHILD", 2)

@@ -181,5 +181,5 @@ def test_what_takes_long_is_said_before(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("harness.onboarding.proposal._LONG", 0.0)
     propose(model, images, tell=told.append)
     (text,) = told
-    assert text.startswith("the float model runs 242 times, about ")
-    assert text.endswith(" s: 224 to tell the normalisation, 18 evaluation images")
+    assert text.startswith("the float model runs 210 times, about ")
+    assert text.endswith(" s: 192 to tell the normalisation, 18 evaluation images")
