@@ -1,12 +1,13 @@
 """How the console scripts start quickly. This changes the process, so importing a module alone does not do it.
 
-:func:`prepare` defers modules that start-up would load for nothing, and has Python look for cyclic garbage less often:
-graphs are many small objects that stay. Log lines have no effect on a terminal (:mod:`engine.visible`). The
-functions below it are the console scripts of ``pyproject.toml``.
+:func:`prepare` defers modules that start-up would load for nothing, and has Python look for cyclic garbage less often,
+and not at the end: graphs are many small objects that stay. Log lines have no effect on a terminal
+(:mod:`engine.visible`). The functions below it are the console scripts of ``pyproject.toml``.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import sys
@@ -33,6 +34,7 @@ def prepare() -> None:
     """Make this process, which is a command's, start quickly. Calling it again changes nothing."""
     if not any(isinstance(finder, DeferringFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, DeferringFinder())
+        atexit.register(gc.freeze)  # what is left goes with the process; looking through it took 1 s of a sweep
     if logging.lastResort is not None:  # what is logged where a command has set up no log of its own
         logging.lastResort.setFormatter(VisibleFormatter())
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *gc.get_threshold()[1:])

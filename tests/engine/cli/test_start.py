@@ -6,6 +6,7 @@ import errno
 import gc
 import io
 import logging
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -34,6 +35,17 @@ def test_preparing_again_changes_nothing() -> None:
     assert gc.get_threshold()[0] == 500_000
     prepare()
     assert sys.meta_path == finders
+
+
+def test_objects_are_not_looked_through_at_the_end() -> None:
+    code = (
+        "import atexit, gc\n"
+        "from engine.cli.start import prepare\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "prepare()\nprint(gc.get_freeze_count())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["0", "True"]
 
 
 def test_what_no_command_logs_does_nothing_to_a_terminal() -> None:
