@@ -92,12 +92,19 @@ def _run(model: ir.Model, names: Sequence[str], feed: Mapping[str, Array], threa
 def distance(actual: Array, expected: Array) -> Distance:
     """Distances of two arrays of the same shape, computed in float64; NaN where a value is infinite in both."""
     with np.errstate(all="ignore"):
-        error = np.abs(actual.astype(np.float64) - expected.astype(np.float64)).reshape(-1)
+        error = actual.astype(np.float64) - expected.astype(np.float64)
+    return distance_of(error, printed_cosine(actual, expected))
+
+
+def distance_of(error: NDArray[np.float64], cosine: float) -> Distance:
+    """Distances of two arrays whose difference is ``error``; NaN where a value is infinite in both."""
+    with np.errstate(all="ignore"):
+        size = np.abs(error).reshape(-1)
         return Distance(
-            cosine=printed_cosine(actual, expected),
-            l1=float(error.mean()),
-            l2=float(np.linalg.norm(error) / error.size),
-            chebyshev=float(error.max()),
+            cosine=cosine,
+            l1=float(size.mean()),
+            l2=float(np.linalg.norm(size) / size.size),
+            chebyshev=float(size.max()),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.floats.compare import Distance, distance
+from engine.floats.compare import Distance, distance_of, printed_cosine
 
 Array = NDArray[Any]
 
@@ -57,23 +57,25 @@ class IntegerDistance(Distance):
 
 @dataclass
 class _End:
-    """The largest value of an output so far.
+    """The largest value of an output so far, or the least one with another sign.
 
     Attributes:
-        value: that the integer model gives.
-        wanted: what the float model has, of the elements that have it.
+        sign: 1 for the largest, -1 for the least.
+        value: that the integer model gives, times ``sign``.
+        wanted: what the float model has, of the elements that have it, times ``sign``.
     """
 
+    sign: int
     value: float = -np.inf
     wanted: list[Array] = field(default_factory=list)
 
     def add(self, found: Array, wanted: Array) -> None:
         """A sample."""
-        largest = float(found.max(initial=-np.inf))
+        largest = float(found.max(initial=-np.inf) if self.sign > 0 else -found.min(initial=np.inf))
         if largest > self.value:
             self.value, self.wanted = largest, []
         if largest == self.value:
-            self.wanted.append(wanted[found == largest])
+            self.wanted.append(self.sign * wanted[found == self.sign * largest])
 
     def beyond(self, margin: float) -> int:
         """How many of the elements with this value are further than ``margin`` beyond it in the float model."""
@@ -88,24 +90,25 @@ class HealthMeter:
         self._signal = self._noise = 0.0
         self._elements = 0
         self._distances: list[Distance] = []
-        self._upper, self._lower = _End(), _End()
+        self._upper, self._lower = _End(1), _End(-1)
         self._ranges: list[Array] = []
 
     def add(self, actual: Array, expected: Array) -> None:
         """A sample: what the integer and the float model give, of one shape, the sample along the first dimension."""
-        self._distances.append(distance(actual, expected))
         found, wanted = (array.astype(np.float64) for array in (actual, expected))
         self._elements += found.size
         with np.errstate(all="ignore"):
+            error = found - wanted
+            self._distances.append(distance_of(error, printed_cosine(actual, expected)))
             self._signal += float(np.square(wanted).sum())
-            self._noise += float(np.square(found - wanted).sum())
+            self._noise += float(np.square(error).sum())
             self._upper.add(found, wanted)
-            self._lower.add(-found, -wanted)
-        ends = [found, found, wanted, wanted]
-        if self._ranges:
-            joins = (np.minimum, np.maximum, np.minimum, np.maximum)
-            ends = [join(old, new) for join, old, new in zip(joins, self._ranges, ends, strict=True)]
-        self._ranges = ends
+            self._lower.add(found, wanted)
+        ends = (found, found, wanted, wanted)
+        if not self._ranges:
+            self._ranges = [end.copy() for end in ends]
+        for join, old, new in zip((np.minimum, np.maximum, np.minimum, np.maximum), self._ranges, ends, strict=True):
+            join(old, new, out=old)
 
     def distance(self) -> IntegerDistance:
         """Means over the samples of cosine, L1 and L2, the largest Chebyshev distance, and the rest over all of them.

@@ -234,9 +234,10 @@ def other_distribution(calibration: Array, evaluation: Array, name: str) -> str 
 
 
 def _thinned(array: Array, most: int = 100_000) -> NDArray[np.float64]:
-    flat = np.asarray(array, np.float64).reshape(-1)
-    flat = flat[np.isfinite(flat)]
-    return flat[:: max(1, flat.size // most)]
+    flat = array.reshape(-1)
+    finite = np.isfinite(flat) if array.dtype.kind == "f" else None
+    flat = flat if finite is None or finite.all() else flat[finite]
+    return flat[:: max(1, flat.size // most)].astype(np.float64)
 
 
 def _histogram(values: Array, ends: tuple[float, float]) -> str:
