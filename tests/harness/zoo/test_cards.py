@@ -174,7 +174,8 @@ class TestInputs:
         np.testing.assert_array_equal(trained(self.card(), self.IMAGES), self.IMAGES.transpose(0, 3, 1, 2))
         bgr = self.card(input_type_train="bgr", input_layout_train="NHWC", input_shape="1x2x2x3")
         np.testing.assert_array_equal(trained(bgr, self.IMAGES), self.IMAGES[..., ::-1])
-        assert trained(bgr, self.IMAGES).flags.c_contiguous
+        assert np.shares_memory(trained(bgr, self.IMAGES), self.IMAGES), "a view"
+        assert fed(bgr, self.IMAGES).flags.c_contiguous
 
     def test_normalisation_per_channel(self) -> None:
         card = self.card(norm_type="data_mean_and_scale", mean_value="1 2 3", scale_value="0.5 0.25 2")
