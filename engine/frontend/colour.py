@@ -158,8 +158,9 @@ def calibration_input(images: Images, spec: InputSpec) -> NDArray[np.float32]:
     if ordered is not None:
         return _in_layout(ordered.astype(np.float32) - np.float32(INPUT_OFFSET), spec)
     pixels = images.astype(np.float32)
-    if spec.type_train is not InputType.YUV444:
-        pixels = _to_yuv(pixels, spec.type_train, spec.space_and_range)
+    if spec.type_train is InputType.YUV444:
+        return _in_layout(pixels - np.float32(INPUT_OFFSET), spec)
+    pixels = _to_yuv(pixels, spec.type_train, spec.space_and_range)
     if spec.type_rt is InputType.NV12 and spec.space_and_range is SpaceAndRange.REGULAR:
         pixels = unpack_nv12(pack_nv12(_truncate(pixels))).astype(np.float32)
     return _in_layout(pixels - np.float32(INPUT_OFFSET), spec)

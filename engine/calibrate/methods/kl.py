@@ -29,8 +29,8 @@ def kl_threshold(histogram: Histogram, *, stepped: bool = True) -> float:
     The curve of :attr:`Histogram.divergences`, in whole steps (:data:`STEP`), is smoothed by a mean over 9 neighbours;
     the first minimum gives the threshold, the middle of its bin. So it is always below the largest value. Where all
     numbers but small ones have one magnitude no cut is better than another: it is the bin a window before the end
-    (eight constants of ones and a mask of -100 in ``fpn_retina_gn``, ``vit_timm`` and ``swin``; why not for a lone
-    number, whose cut is the first, is not known).
+    (16 constants of ones and a mask of -100 in ``fpn_retina_gn``, ``vit_timm``, ``pvt`` and ``swin``; six of one number
+    in five of 60 networks drawn with seed 37, on three marches; a lone large number among small ones has the first).
 
     Args:
         histogram: of the magnitudes.
@@ -41,7 +41,7 @@ def kl_threshold(histogram: Histogram, *, stepped: bool = True) -> float:
     """
     if histogram.width == 0.0:
         return 0.0
-    if not histogram.counts[1:-1].any() and histogram.counts[-1] > 1:
+    if not histogram.counts[1:-1].any() and (histogram.counts[-1] > 1 or histogram.counts[0] == 0):
         return (histogram.counts.size - WINDOW + 0.5) * histogram.width
     curve = histogram.divergences / STEP
     curve = np.minimum(np.floor(curve + _SHARE) if stepped else curve, _MALFORMED)
