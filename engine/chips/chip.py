@@ -110,6 +110,7 @@ class Chip:
         joins_constants: whether a constant may be joined to others.
         pads_all_axes: whether other axes than height and width are padded.
         negative_slopes: whether slopes of a PRelu may be negative.
+        repeats_rows_alone: whether nearest-neighbour resizing may repeat rows and leave columns as they are.
         odd_dilations: whether a dilation may be no power of two.
         transposes_integers: whether integers are transposed; else the CPU does it.
         elementwise_shift: largest left shift of the first operand of a sum or difference: what a multiplier of 15 bits
@@ -147,6 +148,7 @@ class Chip:
     joins_constants: bool
     pads_all_axes: bool
     negative_slopes: bool
+    repeats_rows_alone: bool
     odd_dilations: bool
     transposes_integers: bool
     elementwise_shift: int

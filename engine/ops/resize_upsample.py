@@ -80,7 +80,9 @@ class ResizeRule(FloatRule):
     def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         if is_nearest(node):
             whole = all(out % size == 0 for size, out in spatial_sizes(node))
-            return None if whole else because(Code.NEAREST_NOT_WHOLE)
+            if not whole:
+                return because(Code.NEAREST_NOT_WHOLE)
+            return None if march.repeats_rows_alone or not _repeats_rows_alone(node) else because(Code.NEAREST_ROWS)
         if attribute(node, "mode") != "linear":
             return because(Code.RESIZE_MODE, mode=str(attribute(node, "mode")))
         return refused_coordinates(node)
@@ -103,6 +105,12 @@ class ResizeRule(FloatRule):
 def is_nearest(node: ir.Node) -> bool:
     """Whether pixels are repeated rather than interpolated."""
     return str(attribute(node, "mode", "nearest")) == "nearest"
+
+
+def _repeats_rows_alone(node: ir.Node) -> bool:
+    """Whether ``node`` is higher than what it reads, and no wider: it leaves bernoulli2 late (3 of 3 asked)."""
+    (height, higher), (width, wider) = spatial_sizes(node)
+    return higher > height and wider == width
 
 
 def spatial_sizes(node: ir.Node) -> list[tuple[int, int]]:

@@ -11,16 +11,19 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.chips import Chip, load_chip
 from engine.facts.devices import on_bpu
 from engine.graph import sole_reader
 from engine.graph.scales import scale_source
 from engine.ir import (
+    MARK_MARCH,
     attribute,
     before_calibration,
     calibration_nodes,
     constant_of,
     is_calibration,
 )
+from engine.ops.add import runs_as_convolution
 
 SIGNED = "int8"
 
@@ -29,11 +32,13 @@ def unsigned_tensors(placed: ir.Model) -> frozenset[str]:
     """Names of the float tensors that ``asymmetric`` gives an unsigned type.
 
     These are results of ``Relu``, or of ``Clip`` from 0 on, of a convolution or of its sum with another tensor, that
-    nothing reads but convolutions with one group, the sum in one, and ``MaxPool`` whose result is again read so. What
-    is int16, tied to another tensor or of fixed threshold is left out. Shown by five networks (ResNet, U-Net, YOLOv5
-    with Relu, DB and ``min_asym``), 59 tensors of 59; ConvTranspose, Concat, depthwise convolutions and global pools
-    as readers keep a tensor signed there.
+    nothing reads but convolutions with one group, the sum in one, also of two maps on bernoulli2 (seven of seven in one
+    network drawn), and ``MaxPool`` whose result is again read so. What is int16, tied to another tensor or of fixed
+    threshold is left out. Shown by five networks (ResNet, U-Net, YOLOv5 with Relu, DB and ``min_asym``), 59 tensors of
+    59; ConvTranspose, Concat, depthwise convolutions and global pools as readers keep a tensor signed there.
     """
+    march = placed.metadata_props.get(MARK_MARCH)
+    chip = None if march is None else load_chip(march)
     tied: dict[str, set[str]] = {}
     for node in calibration_nodes(placed):
         root = scale_source(node).of
@@ -42,7 +47,7 @@ def unsigned_tensors(placed: ir.Model) -> frozenset[str]:
     found: set[str] = set()
     for node in calibration_nodes(placed):
         pooled = [_name(after) for after in _pooled(node)]
-        if tied.get(_name(node), set()) <= set(pooled) and _can_be_unsigned(node):
+        if tied.get(_name(node), set()) <= set(pooled) and _can_be_unsigned(node, chip):
             found |= {_name(node), *pooled}
     return frozenset(found)
 
@@ -51,13 +56,13 @@ def _name(calibration: ir.Node) -> str:
     return str(before_calibration(calibration.outputs[0]).name)
 
 
-def _can_be_unsigned(calibration: ir.Node) -> bool:
+def _can_be_unsigned(calibration: ir.Node, chip: Chip | None) -> bool:
     source = scale_source(calibration)
     own = source.of is None and source.fixed is None
     if not own or attribute(calibration, "qtype", SIGNED) != SIGNED:
         return False
     before = _convolution_and_activation(calibration)
-    if before is None or not all(map(_is_read_well, (calibration, *_pooled(calibration)))):
+    if before is None or not all(_is_read_well(node, chip) for node in (calibration, *_pooled(calibration))):
         return False
     readers = (user for node in (calibration, *_pooled(calibration)) for user in node.outputs[0].consumers())
     return all(on_bpu(node) for node in (*before, *readers))
@@ -101,15 +106,15 @@ def _pooled(calibration: ir.Node) -> list[ir.Node]:
     ]
 
 
-def _is_read_well(calibration: ir.Node) -> bool:
+def _is_read_well(calibration: ir.Node, chip: Chip | None) -> bool:
     """Whether an offset of the tensor of ``calibration`` can be made up for in all that reads it."""
     users = calibration.outputs[0].consumers()
     if not users or calibration.outputs[0].is_graph_output():
         return False
-    return all(_takes_offset(user, calibration.outputs[0]) for user in users)
+    return all(_takes_offset(user, calibration.outputs[0], chip) for user in users)
 
 
-def _takes_offset(user: ir.Node, value: ir.Value) -> bool:
+def _takes_offset(user: ir.Node, value: ir.Value, chip: Chip | None) -> bool:
     match user.op_type:
         case "Conv":
             unpadded = attribute(user, "auto_pad", "NOTSET") in ("NOTSET", "VALID")
@@ -118,7 +123,8 @@ def _takes_offset(user: ir.Node, value: ir.Value) -> bool:
             after = sole_reader(user.outputs[0])
             return after is not None and is_calibration(after) and not _pooled(after)
         case "Add":
-            return _other_operand(user, value) is not None
+            is_convolution = chip is not None and runs_as_convolution(user, chip)
+            return is_convolution or _other_operand(user, value) is not None
     return False
 
 

@@ -84,6 +84,7 @@ class Code(StrEnum):
     SCALE = "scale"
     NEAREST_SCALES = "nearest_scales"
     NEAREST_NOT_WHOLE = "nearest_not_whole"
+    NEAREST_ROWS = "nearest_rows"
     RESIZE_MODE = "resize_mode"
     COORDINATES = "coordinates"
     ANTIALIAS = "antialias"
@@ -159,6 +160,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.SCALE: "scale above {limit}",
         Code.NEAREST_SCALES: "nearest scales must be of {allowed}",
         Code.NEAREST_NOT_WHOLE: "BPU does not support nearest scales that are not whole",
+        Code.NEAREST_ROWS: "repeats rows and leaves columns as they are",
         Code.RESIZE_MODE: "BPU does not support mode == {mode}",
         Code.COORDINATES: "BPU does not support coordinate_transformation_mode == {mode}",
         Code.ANTIALIAS: "antialias",

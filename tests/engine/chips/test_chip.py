@@ -28,6 +28,7 @@ def test_platforms() -> None:
         ("elementwise_shift", 6, 23),
         ("resize_decimal_bits", 8, 16),
         ("negative_slopes", False, True),
+        ("repeats_rows_alone", False, True),
         ("layout_outside", True, False),
         ("sums_as_convolutions", True, False),
     ],

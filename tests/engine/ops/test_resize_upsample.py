@@ -31,7 +31,8 @@ def test_rows_and_columns_are_repeated() -> None:
         ("bayes-e", 24, 16, Code.NEAREST_SCALES),
         ("bayes-e", 512, 16, Code.NEAREST_SCALES),
         ("bernoulli2", 512, 16, None),
-        ("bernoulli2", 8, 16, Code.NEAREST_SCALES),
+        ("bernoulli2", 8, 16, None),
+        ("bernoulli2", 24, 16, Code.NEAREST_SCALES),
     ],
 )
 def test_whole_factors_of_the_march(march: str, height: int, width: int, code: Code | None) -> None:
@@ -50,6 +51,19 @@ def test_factors_that_are_not_whole_are_refused_after_calibration() -> None:
     node = resize(12, 16)
     assert (refused(ResizeRule(), node), refused(ResizeRule(), node, late=True)) == (None, Code.NEAREST_NOT_WHOLE)
     assert refused(ResizeRule(), resize(16, 16), late=True) is None
+
+
+@pytest.mark.parametrize(
+    ("march", "height", "width", "code"),
+    [
+        ("bernoulli2", 16, 8, Code.NEAREST_ROWS),
+        ("bernoulli2", 8, 16, None),
+        ("bernoulli2", 8, 8, None),
+        ("bayes-e", 16, 8, None),
+    ],
+)
+def test_rows_alone_are_repeated_where_the_march_can(march: str, height: int, width: int, code: Code | None) -> None:
+    assert refused(ResizeRule(), resize(height, width), march, late=True) is code
 
 
 def test_modes() -> None:
