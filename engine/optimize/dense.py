@@ -235,7 +235,8 @@ class FoldAffineIntoProduct(GraphPass):
     The scale and shift of a LayerNorm, where one product alone reads them (``min_ln``, ViT, Swin, MobileViT; several
     products read them in ``detr`` and ``vit_sep``: they stay). Through Transposes and Reshapes that keep the axis, as
     between the normalisation and the windows of a Swin. Not where another axis of what the product reads has the same
-    size, so that the numbers do not say which axis is theirs (8 of 8 asked; 7 of 7 with other sizes there).
+    size, so that the numbers do not say which axis is theirs (8 of 8 asked; 7 of 7 with other sizes there). A factor
+    and its sum also become part of a convolution of single pixels, once the tokens are a map again.
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -248,7 +249,7 @@ class FoldAffineIntoProduct(GraphPass):
     def rewrite(self, node: ir.Node) -> bool:
         """Fold ``node`` into the product that reads it."""
         found, conv = _along_last_axis(node), _product_of(node)
-        if found is None or conv is None or not _says_its_axis(node, conv):
+        if found is None or conv is None or not says_its_axis(node, conv):
             return False
         before, scale, shift = found
         weight = initializer_of(conv.inputs[1])
@@ -289,7 +290,7 @@ def _along_last_axis(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     return other, np.ones_like(vector), vector if node.op_type == "Add" else -vector
 
 
-def _says_its_axis(node: ir.Node, product: ir.Node) -> bool:
+def says_its_axis(node: ir.Node, product: ir.Node) -> bool:
     """Whether no other axis of what ``product`` reads is as long as the constant of ``node``, if that is a vector."""
     sizes = [array.size for array in map(initializer_of, node.inputs) if array is not None]
     shape = static_shape(product.inputs[0]) or ()
@@ -299,8 +300,32 @@ def _says_its_axis(node: ir.Node, product: ir.Node) -> bool:
 def _product_of(node: ir.Node) -> ir.Node | None:
     """The convolution that multiplies the last axis of what ``node`` computes, where nothing else reads it."""
     found = _reader_of_last_axis(node)
-    is_product = found is not None and found[1] == 1 and MARK_PRODUCT in found[0].metadata_props
-    return found[0] if found is not None and is_product else None
+    if found is None or found[1] != 1:
+        return None
+    conv, _ = found
+    return conv if MARK_PRODUCT in conv.metadata_props or (_is_of_pixels(conv) and _is_scaled(node)) else None
+
+
+def _is_scaled(node: ir.Node) -> bool:
+    """Whether ``node`` is a factor along the last axis, or what is added to one that nothing else reads."""
+    found = _along_last_axis(node)
+    if found is None or node.op_type == "Mul":
+        return found is not None
+    before = found[0].producer()
+    return (
+        before is not None
+        and sole_reader(found[0], once=True) is node
+        and before.op_type == "Mul"
+        and _is_scaled(before)
+    )
+
+
+def _is_of_pixels(node: ir.Node) -> bool:
+    """Whether ``node`` is a convolution of single pixels in one group that leaves none out."""
+    weight = initializer_of(node.inputs[1]) if is_standard(node, "Conv") else None
+    if weight is None or weight.ndim != 4 or weight.shape[2:] != (1, 1) or attribute(node, "group", 1) != 1:
+        return False
+    return not any(ints(node, "pads", ())) and all(step == 1 for step in ints(node, "strides", ()))
 
 
 def _reader_of_last_axis(node: ir.Node) -> tuple[ir.Node, int] | None:
@@ -347,9 +372,9 @@ def joins_product(node: ir.Node) -> bool:
         reader, axis = found
         last = len(static_shape(reader.outputs[0]) or ()) - 1
         if is_standard(reader, "MatMul") and axis == last:
-            return dense_of(reader) is not None and _says_its_axis(node, reader)
+            return dense_of(reader) is not None and says_its_axis(node, reader)
         if MARK_PRODUCT in reader.metadata_props:
-            return axis == 1 and _says_its_axis(node, reader)
+            return axis == 1 and says_its_axis(node, reader)
         if axis != last:
             return False
         node = reader
