@@ -54,7 +54,9 @@ def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True)
 WAITING = frozenset({"HzChannelShuffle", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Transpose"})
 """Movements for which nothing is quantised, but for what is behind them (44 of 44 tensors asked on two marches).
 
-MaxPool, DepthToSpace, Concat and Max want their inputs in integers where their results are, a Split and Gather always.
+MaxPool, DepthToSpace and Max want their inputs in integers where their results are, a Concat also where something is
+that is moved from its result (behind a shuffle, Slice, Resize, Transpose and MaxPool: 6 of 6 asked), a Split and Gather
+always.
 """
 
 
@@ -67,7 +69,15 @@ def _wants(reader: ir.Node) -> bool:
     """Whether ``reader`` wants what it reads in integers."""
     if not is_quantised(reader) or waits(reader):
         return False
-    return not is_passive(reader) or any(map(is_wanted, reader.outputs))
+    if not is_passive(reader):
+        return True
+    return any(map(_is_wanted_behind if reader.op_type == "Concat" else is_wanted, reader.outputs))
+
+
+def _is_wanted_behind(value: ir.Value) -> bool:
+    """Whether ``value``, or what movements and maxima make of it, is wanted in integers."""
+    behind = (result for reader in float_readers(value) if _moves_on(reader) for result in reader.outputs)
+    return is_wanted(value) or any(map(_is_wanted_behind, behind))
 
 
 def waits(node: ir.Node) -> bool:

@@ -14,6 +14,7 @@ from engine.chips import Chip, load_chip
 from engine.errors import ModelError, UnsupportedError
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
+from engine.facts.moves import keeps_scale
 from engine.ir import (
     HORIZON_DOMAIN,
     UNSIGNED,
@@ -397,6 +398,7 @@ class IntegerGraph:
                 calibrated=_first_calibrated(value),
                 scale=float(wanted.scales[0]),
                 widens=wanted.bits > next(iter(forms.values())).bits,
+                is_own=_is_its_own(value, wanted),
                 as_convolution=as_conv,
             )
             node = self._names.of(site)
@@ -482,6 +484,13 @@ class IntegerGraph:
         site = NameSite(NamedPart.TO_NCHW, node=str(writer), index=index, float_name=output)
         names = [self._names.of(replace(site, part=part)) for part in (NamedPart.TO_NCHW, NamedPart.IN_NCHW)]
         return self._writer.transpose(source, TO_NCHW, *names)
+
+
+def _is_its_own(value: ir.Value, wanted: Calibration) -> bool:
+    """Whether ``wanted`` is the calibration of ``value`` itself, which has another scale than what it is moved from."""
+    own, mover = calibration_of(value), before_calibration(value).producer()
+    is_own = own is not None and own.bits == wanted.bits and np.array_equal(own.scales, wanted.scales)
+    return is_own and mover is not None and keeps_scale(mover)
 
 
 def _first_calibrated(value: ir.Value) -> str:

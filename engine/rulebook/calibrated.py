@@ -48,7 +48,7 @@ class Input:
     types: Mapping[ir.Value, str] = field(default_factory=dict)
 
 
-LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad"})
+LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad", "HzChannelShuffle"})
 """Movements in front of which a calibration may be left out."""
 LATE_MOVEMENTS = frozenset({"Concat", "Reshape", "Slice"})
 """Movements of bernoulli2 between which no calibration stays once they have left the BPU late."""
@@ -61,10 +61,10 @@ PRODUCTS = frozenset({"MatMul", "Mul", "Sub"})
 
 
 def _is_computed_of_moved(site: Input) -> bool:
-    """Whether an int8 table, or a product or difference, reads what an operator of the BPU moves, or chooses."""
+    """Whether an int8 table, product, difference or Split reads what an operator of the BPU moves, or chooses."""
     mover = site.value.producer()
     is_table = site.reader.op_type in TABLES and site.types.get(site.value, INT8) == INT8
-    if mover is None or not (is_table or site.reader.op_type in PRODUCTS):
+    if mover is None or not (is_table or site.reader.op_type in PRODUCTS | {"Split"}):
         return False
     moves = on_bpu(mover) and keeps_scale(mover) and mover.op_type not in LEFT_OUT_BEFORE
     return moves and is_calibration(given(mover, 0).producer())
@@ -90,11 +90,11 @@ INPUTS: Table[Input, Calibrate] = Table(
         ),
         Rule(
             "calibrated.computed-of-moved",
-            "A product, a difference or an int8 table reads what pooling, Split, DepthToSpace or maximum over an axis "
-            "gives as it is: at the scale of what these read. Sums and convolutions do not.",
+            "A product, a difference, a Split or an int8 table reads what pooling, Split, DepthToSpace or maximum over "
+            "an axis gives as it is: at the scale of what these read. Sums and convolutions do not.",
             Pattern(
-                "is given by an operator that keeps the scale, no movement, and read by a product, a difference or an "
-                "int8 table",
+                "is given by an operator that keeps the scale, no movement, and read by a product, a difference, a "
+                "Split or an int8 table",
                 _is_computed_of_moved,
             ),
             Calibrate.NO,

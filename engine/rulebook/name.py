@@ -86,6 +86,7 @@ class NameSite:
         is_number: whether it is one number.
         in_int32: whether it is of an accumulator.
         widens: whether it has more bits than what it is made of.
+        is_own: whether it has the scale of the tensor itself, and what that is moved from has another.
         as_convolution: whether it is a convolution.
         replaces: whether it takes the place of another node.
     """
@@ -108,6 +109,7 @@ class NameSite:
     is_number: bool = False
     in_int32: bool = False
     widens: bool = False
+    is_own: bool = False
     as_convolution: bool = False
     replaces: bool = False
 
@@ -315,9 +317,9 @@ NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
             ),
             (
                 "widens",
-                "What gives an int8 tensor in int16 is called after it.",
+                "What gives an int8 tensor in int16, or one that is moved in its own scale, is called after it.",
                 "{tensor}_Requantize",
-                Pattern("gives it more bits", lambda site: site.widens),
+                Pattern("gives it more bits, or its own scale", lambda site: site.widens or site.is_own),
             ),
             (
                 "requantizes-again",

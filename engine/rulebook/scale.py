@@ -81,8 +81,11 @@ class ScaleSite:
         return () if self.operator is None else activations(self.node, self.operator)
 
 
-ALWAYS_GATES = (Gate.SIGMOID, Gate.HARD_SIGMOID, Gate.SOFTPLUS)
-"""Functions whose results have a threshold that follows from that of the input whoever reads them."""
+ALWAYS_GATES = (Gate.SIGMOID, Gate.HARD_SIGMOID, Gate.SOFTPLUS, Gate.TANH)
+"""Functions whose results have a threshold that follows from that of the input whoever reads them.
+
+All 79 recorded results of a Tanh with ``kl``, percentile, ``default`` or ``mix`` do.
+"""
 
 Demand = Callable[[ScaleSite], Iterator[Constraint]]
 """What a rule demands of the tensors of a node."""
@@ -207,8 +210,8 @@ def _fixed(site: ScaleSite) -> Iterator[Constraint]:
 def gate_of(site: ScaleSite) -> Gate | None:
     """The function that gives the threshold of the result from that of the input; None where none does.
 
-    Of what only movements read, or the CPU; a Sigmoid, HardSigmoid or Softplus (21 of 21) always. An int16 result has
-    its own.
+    Of what only movements read, or the CPU; a Sigmoid, HardSigmoid, Softplus (21 of 21) or Tanh (79 of 79) always. An
+    int16 result of the others has its own.
     """
     calibration = site.calibrations.get(site.result)
     gate = None if site.operator is None or not on_bpu(site.node) else site.operator.gate(site.node)
@@ -361,9 +364,10 @@ JOINED: ScaleTable = Table(
         ),
         Rule(
             "scale.joined-wide",
-            "What a Concat joins keeps its thresholds where the result is int16, and moved or joined up to outputs.",
+            "What a Concat joins keeps its thresholds where the result is int16, and moved or joined up to outputs; it "
+            "has the largest of these.",
             JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT,
-            _keeps_its_own,
+            _largest_of_operands,
             over=("scale.joined",),
         ),
         Rule(
@@ -406,15 +410,17 @@ GATED: ScaleTable = Table(
     [
         Rule(
             "scale.gated",
-            "The threshold of what a Sigmoid, HardSigmoid or Softplus gives is that function of the threshold of what "
-            "it reads.",
-            Pattern("is a Sigmoid, HardSigmoid or Softplus on the BPU", lambda site: gate_of(site) in ALWAYS_GATES),
+            "The threshold of what a Sigmoid, HardSigmoid, Softplus or Tanh gives is that function of the threshold of "
+            "what it reads.",
+            Pattern(
+                "is a Sigmoid, HardSigmoid, Softplus or Tanh on the BPU", lambda site: gate_of(site) in ALWAYS_GATES
+            ),
             _gated,
         ),
         Rule(
             "scale.of-function",
             "So is that of another int8 result which nothing but movements and the CPU read: of Abs, Asinh, Atan, "
-            "Cosh, Erf, Exp, Gelu, HardSwish, Mish, Round, Selu, Sinh, Softsign, Sqrt, Swish and Tanh.",
+            "Cosh, Erf, Exp, Gelu, HardSwish, Mish, Round, Selu, Sinh, Softsign, Sqrt and Swish.",
             Pattern(
                 "gives what only movements and the CPU read, by such a function",
                 lambda site: gate_of(site) not in (None, *ALWAYS_GATES),

@@ -379,7 +379,7 @@ def test_operands_of_an_int16_concat_keep_their_thresholds_where_int16_is_asked_
 def test_an_int16_output_that_joins_takes_the_largest_threshold_of_its_operands() -> None:
     """As ``153`` of ``fpn_retina_gn``; that of a Sigmoid follows from what it reads."""
     nodes = [
-        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Elu", ["c0"], ["a"], name="A"),
         helper.make_node("Sigmoid", ["c0"], ["b"], name="B"),
         helper.make_node("Concat", ["a", "b"], ["m"], name="Middle", axis=2),
     ]
@@ -415,14 +415,14 @@ def test_an_int16_output_that_joins_what_the_cpu_computes_takes_the_threshold_th
 
 @pytest.mark.parametrize(("reader", "margin"), [("Softmax", SOFTMAX_MARGIN), ("Neg", None)])
 def test_what_a_softmax_on_the_cpu_reads_in_int16_has_a_margin(reader: str, margin: Margin | None) -> None:
-    nodes = [helper.make_node("Tanh", ["c0"], ["a"], name="A"), one(reader, "a")]
+    nodes = [helper.make_node("Elu", ["c0"], ["a"], name="A"), one(reader, "a")]
     found = calibrated(place(network(nodes, tail=False), "bayes-e"))
     assert scale_source(found["a"]).margin == margin
 
 
 def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too() -> None:
     nodes = [
-        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Elu", ["c0"], ["a"], name="A"),
         helper.make_node("Elu", ["c0"], ["b"], name="B"),
         helper.make_node("Concat", ["a", "b"], ["j"], name="J", axis=2),
         one("Softmax", "j"),
@@ -434,7 +434,7 @@ def test_what_shares_the_threshold_of_a_tensor_with_a_margin_has_the_margin_too(
 
 def test_what_a_softmax_reads_behind_a_reshape_has_no_margin() -> None:
     nodes = [
-        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Elu", ["c0"], ["a"], name="A"),
         helper.make_node("Reshape", ["a", "flat"], ["b"], name="B"),
         helper.make_node("Softmax", ["b"], ["m"], name="Middle", axis=1),
     ]
