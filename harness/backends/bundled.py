@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate import (
@@ -27,7 +26,6 @@ from engine.convert.items import (
     CALIBRATED,
     DATA,
     EQUALIZED,
-    FOLDED,
     OPTIMIZED,
     PLACED,
     REFERENCE,
@@ -38,6 +36,7 @@ from engine.convert.items import (
 from engine.convert.runner import Given, Hooks, Item, Run, Stage, Values
 from engine.convert.stages.calibrate import calibration_options
 from engine.convert.stages.optimize import OPTIMIZE
+from engine.convert.stages.source import READ
 from engine.errors import MissingError, PtqlabError
 from engine.ir import load_model, save_model, to_bytes
 from harness.backends.foreign import hb_mapper_tool
@@ -275,7 +274,6 @@ class _CacheHooks(Hooks):
 
     bench: Bench
     clock: StageClock
-    memory: dict[str, ir.Model] = field(default_factory=dict)
 
     def running(self, stage: Stage) -> AbstractContextManager[None]:
         """Timed."""
@@ -285,35 +283,31 @@ class _CacheHooks(Hooks):
         """From the cache where the stage has a codec; what is the same beside every trial stays in the process."""
         if stage.name not in _STAYING:
             return self._fetched(stage, key, compute)
-        (item,) = stage.gives
-        values = _staying(stage.name, self.bench.cache.root, key(item))
-        if not values:
-            values.update(self._fetched(stage, key, compute))
-        return values
+        held, wanted = _staying(stage.name, self.bench.cache.root), key(stage.gives[0])
+        if wanted not in held:
+            values = self._fetched(stage, key, compute)
+            held.clear()
+            held[wanted] = values
+        return held[wanted]
 
     def _fetched(self, stage: Stage, key: Callable[[Item[Any]], str], compute: Callable[[], Values]) -> Values:
         if stage.name not in _CODECS:
             return compute()
         (item,) = stage.gives
-        if item == FOLDED:  # every run of a preparation needs it
-            found = key(item)
-            if found not in self.memory:
-                self.memory[found] = self._kept(stage, found, lambda: compute()[item])
-            return {item: self.memory[found]}
         return {item: self._kept(stage, key(item), lambda: compute()[item])}
 
     def _kept(self, stage: Stage, key: str, compute: Callable[[], Any]) -> Any:
         return self.bench.cache.get(stage.name, key, _CODECS[stage.name], compute)
 
 
-_STAYING = (RUN_FLOAT.name, JUDGE.name)
+_STAYING = (READ.name, OPTIMIZE.name, RUN_FLOAT.name, JUDGE.name)
 """Stages whose last result stays in the process: it is the same beside every trial of a model."""
 
 
 @lru_cache(maxsize=len(_STAYING))
-def _staying(stage: str, root: Path, key: str) -> dict[Item[Any], Any]:
-    """What ``stage`` gave under ``key`` in the cache ``root``; empty, and to be filled, where it has not run yet."""
-    del stage, root, key
+def _staying(stage: str, root: Path) -> dict[str, Values]:
+    """What ``stage`` gave last for the cache ``root``, by its key; empty where it has not run yet."""
+    del stage, root
     return {}
 
 
