@@ -29,6 +29,7 @@ from engine.simulate.kernels.tiles import (
     ROWS,
     SHORT,
     STAGING_BYTES,
+    STEP_BYTES,
 )
 from engine.simulate.kernels.vector import (
     F32,
@@ -86,11 +87,11 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
     panel_table = int64_at(f.panel_table, 3 * f.panels)
     group_channels = divided(f.out_c, f.groups)[0]
-    line, width, run, pitch = f.out_h * f.out_w, f.out_h * f.out_w, f.out_h * f.out_w, f.steps * 4
+    line, width, run, pitch = f.out_h * f.out_w, f.out_h * f.out_w, f.out_h * f.out_w, f.steps * STEP_BYTES
     if f.in_place and f.stride_h == f.stride_w == 1:
-        line, width, run, pitch = f.in_w, f.out_w, (f.out_h - 1) * f.in_w + f.out_w, f.in_c
+        line, width, run, pitch = f.in_w, f.out_w, (f.out_h - 1) * f.in_w + f.out_w, f.in_c * f.x_bytes
     elif f.in_place:
-        line, width, run, pitch = f.out_w, f.out_w, f.out_w, f.stride_w * f.in_c
+        line, width, run, pitch = f.out_w, f.out_w, f.out_w, f.stride_w * f.in_c * f.x_bytes
     elif f.block_rows * f.y_line != f.out_w * f.block_columns * f.y_pitch or f.z_line != f.out_w * f.z_pitch:
         line, width = f.out_w, f.out_w
     tiles_of_run = (run + f.tile_rows - 1) // f.tile_rows
@@ -103,7 +104,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         first_panel, last_panel = divided(split * f.panels, f.splits)[0], divided((split + 1) * f.panels, f.splits)[0]
         source = operands
         if f.in_place:
-            source = arena + f.x + part * f.stride_h * f.in_w * f.in_c + first * pitch
+            source = arena + f.x + part * f.stride_h * f.in_w * f.in_c * f.x_bytes + first * pitch
         for group in range(f.groups):
             if not f.in_place and first != gathered:
                 gather(f, arena + f.x, operands, first, rows, group)

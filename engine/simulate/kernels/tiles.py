@@ -8,6 +8,8 @@ PAIR = 2
 """Products that one 32-bit lane sums at a time where activations and weights are int16."""
 QUAD = 4
 """Products that one 32-bit lane sums at a time where activations are uint8 and weights int8."""
+STEP_BYTES = 4
+"""Bytes of either that a lane takes in a step."""
 RUN = 2 * LANES
 """int16 that a register holds."""
 SHORT, MEDIUM, LONG = 16, 32, 2 * RUN

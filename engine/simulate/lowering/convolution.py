@@ -22,7 +22,7 @@ from engine.ops.core.windows import Geometry, geometry, tap_corners
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, ORDER, PAIR, PIXELS, QUAD
+from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, ORDER, PAIR, PIXELS, QUAD, STEP_BYTES
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -115,7 +115,8 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
         params, weights = _side_by_side(params, weights, count)
         surplus_columns = -_padded_width(whole["x"], windows) % count
         windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
-    in_place = quads and _is_best_in_place(whole, windows, weights, attributes)
+    is_read_as_it_is = not depthwise and (quads or whole["x"].dtype == np.int16)
+    in_place = is_read_as_it_is and _is_best_in_place(whole, windows, weights, attributes)
     finishes = is_wordwise and quads and _finishes(y, e)
     common |= {"in_place": int(in_place), "finishes": int(finishes), "block_rows": 1, "block_columns": 1}
     is_spread = block != (1, 1) and finishes and channels // math.prod(block) % LANES == 0
@@ -123,7 +124,7 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
         common |= {"block_rows": block[0], "block_columns": block[1]}
     if is_wordwise:
         params = with_words(params)
-    border, flip = (-FLIP, FLIP) if in_place else (0, 0)
+    border, flip = (-FLIP, FLIP) if in_place and quads else (0, 0)
     keeps = depthwise and count == 1 and bool(np.any(windows.pads)) and shape[1] >= KEPT_FROM
     for operands in _images(whole, attributes):
         padded = operands["x"] if keeps else pad(operands["x"], windows, border, program, flip)
@@ -170,20 +171,23 @@ def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: A
     """Whether dot products had better read windows where they lie, a row of a window after the other.
 
     Nothing is gathered then. With steps of one, windows at the ends of rows are computed that no result needs; else
-    what a row leaves over of a tile of pixels.
+    what a row leaves over of a tile of pixels. Single pixels of int8 are flipped on their way, those of int16 are as
+    they are.
     """
     channels, height, width, inside = weights.shape
-    if attributes["group"] != 1 or (attributes["dilations"][1] != 1 and width > 1) or (height == width == 1):
+    flips = operands["x"].dtype == np.int8
+    if attributes["group"] != 1 or (attributes["dilations"][1] != 1 and width > 1) or (height == width == 1 and flips):
         return False
     strides, out_w = attributes["strides"], operands["y"].shape[2]
-    vectors, piece = math.ceil(channels / LANES), width * inside
-    steps = math.ceil(height * piece / QUAD)
-    gathered = height * (FLIPPED if piece <= tiles.MEDIUM else PIECE * math.ceil(piece / tiles.LONG)) + vectors * steps
+    vectors, piece = math.ceil(channels / LANES), width * inside * operands["x"].dtype.itemsize
+    steps = math.ceil(height * piece / STEP_BYTES)
+    copied = FLIPPED if flips and piece <= tiles.MEDIUM else PIECE * math.ceil(piece / tiles.LONG)
+    gathered = height * copied + vectors * steps
     rows = tiles.ROWS[min(vectors, tiles.MAX_VECTORS) - 1]
     row = math.ceil(out_w / rows) * rows
     if np.all(strides == 1):
         row = _padded_width(operands["x"], windows)
-    return bool(row / out_w * vectors * height * math.ceil(piece / QUAD) <= gathered)
+    return bool(row / out_w * vectors * height * math.ceil(piece / STEP_BYTES) <= gathered)
 
 
 def _blocks(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
@@ -475,7 +479,8 @@ def _matrix_product(
         positions = (common["out_h"] - 1) * common["in_w"] + common["out_w"]
     elif common["in_place"]:
         runs, positions = common["out_h"], common["out_w"]
-    whole = common["stride_w"] * common["in_c"] if common["in_place"] else steps * 4
+    item = x.dtype.itemsize
+    whole = common["stride_w"] * common["in_c"] * item if common["in_place"] else steps * STEP_BYTES
     tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else _tile_rows(runs * positions, whole)
     count = runs * math.ceil(positions / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / count))
@@ -484,7 +489,7 @@ def _matrix_product(
         "scratch": 0 if common["in_place"] else (tile_rows + max(tiles.ROWS)) * whole + tiles.GATHER_OVERRUN,
         "overrun": tiles.GATHER_OVERRUN + common["in_place"] * max(tiles.ROWS) * whole,
         "pieces": pieces,
-        "piece_pitch": int(attributes["dilations"][0]) * common["in_w"] * common["in_c"],
+        "piece_pitch": int(attributes["dilations"][0]) * common["in_w"] * common["in_c"] * item,
         "steps": steps,
         "groups": groups,
         "group_weights": packed.strides[0],
