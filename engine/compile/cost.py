@@ -165,10 +165,21 @@ def _pipelined_us(
     arranging = sum(cost.arrange_us for cost in own)
     weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in layers)
     traffic = sum((cost.traffic for cost in own), Traffic()) - apart
-    engines = (load_us(traffic, fitted) + arranging, *working, store_us(traffic, fitted))
+    stored = store_us(traffic, fitted) - _hidden_us(own, fitted) * (schedule.overlap is Overlap.GROUPS)
+    engines = (load_us(traffic, fitted) + arranging, *working, stored)
     maps = max(traffic.loaded + traffic.stored - weights, 0)
     tiles: float = (maps / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
+
+
+def _hidden_us(costs: Sequence[Cost], fitted: Fitted) -> float:
+    """Time to store what layers leave while those behind them work."""
+    hidden = behind = 0.0
+    for cost in reversed(costs):
+        here = min(store_us(cost.traffic, fitted), behind)
+        hidden += here
+        behind += cost.working_us + cost.overhead_us - here
+    return hidden
 
 
 def transfer_us(traffic: Traffic, fitted: Fitted) -> float:

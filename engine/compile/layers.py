@@ -32,6 +32,7 @@ Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 
 
 _STEPPED = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED})
+_RESCALING = "HzRequantize"
 _MAP_RANK = 4
 _WIDEST_STEP = 2
 
@@ -103,6 +104,11 @@ class Layer(Record):
     def ops(self) -> int:
         """Operations per frame as the original counts them: two per multiply-accumulate."""
         return 2 * self.macs
+
+    @property
+    def rescales(self) -> bool:
+        """Whether it gives a map another scale, in front of a concatenation."""
+        return self.op_type == _RESCALING
 
     @property
     def stepped_shape(self) -> tuple[int, ...]:

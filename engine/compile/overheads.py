@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
 from engine.compile.layers import Layer, Overlap
@@ -20,11 +21,15 @@ Amount = tuple[Overhead, float]
 
 _PIXELS = 16
 """Multiple that rows have in the accumulators."""
-_BLOCK_PIXELS, _BLOCK_CHANNELS = 8, 16
+_BLOCK_CHANNELS = 16
 """Of a block in which maps lie on the chip."""
 _VECTOR_PIXELS = 128
 """Of a row of one channel that is moved at once."""
+_UNEVEN_CHANNELS = 8
+"""Of a block within which parts that are joined or cut out are moved channel by channel."""
 _MAP_RANK = 4
+_PAIR = 2
+"""Distance of taps that is a step."""
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 
 
@@ -45,8 +50,30 @@ def _unfused(layer: Layer) -> int:
     return 1 + len(layer.converted)
 
 
+_TOLD = frozenset(
+    {
+        Overhead.ARRANGED,
+        Overhead.ARRANGED_PIXELS,
+        Overhead.ARRANGED_ROWS,
+        Overhead.STEPPED,
+        Overhead.SINGLE_TAP,
+        Overhead.UNEVEN,
+        Overhead.UNEVEN_PART,
+        Overhead.WINDOW,
+        Overhead.LINE,
+        Overhead.LINES,
+    }
+)
+"""Overheads that computing times of layers tell: a march whose data do not name one has none."""
+
+
 def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
     """The overheads of ``layer``; one that the march's data do not name costs nothing there."""
+    found = _amounts(layer, overlap, latency)
+    return ((overhead, amount) for overhead, amount in found if overhead not in _TOLD or overhead in latency.overheads)
+
+
+def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
     if overlap is Overlap.NONE:
         yield Overhead.UNFUSED, _unfused(layer)
     wide = layer.input_bits >= _WIDE_BITS
@@ -57,12 +84,21 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
     for position in layer.rearranged:
-        yield Overhead.ARRANGED, _padded(layer.input_shapes[position]) * layer.input_bits / 8e3
-    if layer.dilations != (1, 1):
-        yield Overhead.DILATED, _channel_rows(layer.output_shape)
+        shape = (1, 1, *layer.input_shapes[position])
+        yield Overhead.ARRANGED, 1
+        yield Overhead.ARRANGED_PIXELS, math.prod(shape[:-1]) / 1e3
+        yield Overhead.ARRANGED_ROWS, _channel_rows(shape)
+    if layer.dilations != (1, 1) and layer.kernel != (1, 1):
+        yield from _dilated(layer, latency)
     match layer.kind:
         case CostKind.CONV if rank == _MAP_RANK and layer.output_shape[1:3] == (1, 1):
             yield Overhead.PIXEL, 1
+        case CostKind.DEPTHWISE if layer.kernel == (1, 1):
+            yield Overhead.SINGLE_TAP, layer.output_shape[-1] / 1e3
+        case CostKind.DEPTHWISE if max(layer.strides) > 1:
+            yield Overhead.STEPPED, layer.output_shape[-1] / 1e3
+        case CostKind.ADD if layer.rescales:
+            yield Overhead.SCALE, 1
         case CostKind.ADD | CostKind.MUL:
             yield Overhead.SUM, 1
         case CostKind.SLOPE:
@@ -80,6 +116,8 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
                 yield Overhead.DEPTH_REDUCE, math.prod(layer.input_shapes[0]) / 1e3
         case CostKind.POOL:
             yield Overhead.POOL, 1
+            if layer.strides == (1, 1):
+                yield Overhead.WINDOW, max(layer.kernel) // 2
             if wide:
                 shapes = (layer.input_shapes[0], layer.output_shape)
                 yield (
@@ -90,15 +128,54 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
+            yield from _uneven(layer)
         case CostKind.MOVE if layer.motion is not Motion.NONE:
             yield Overhead.MOVE, 1
+            yield from _uneven(layer)
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
             yield from _moves(layer, overlap, latency)
 
 
+def _uneven(layer: Layer) -> Iterator[Amount]:
+    """Parts of a concatenation along channels, or a slice of channels, that begin or end within a block of channels."""
+    joins = layer.kind is CostKind.JOIN
+    shapes = layer.input_shapes if joins else (layer.output_shape,)
+    whole = layer.output_shape if joins else layer.input_shapes[0]
+    if len(whole) != _MAP_RANK or any(shape[:-1] != whole[:-1] or shape == whole for shape in shapes):
+        return
+    ends = list(accumulate(shape[-1] for shape in shapes))
+    uneven = [
+        shape for shape, end in zip(shapes, ends, strict=True) if end % _UNEVEN_CHANNELS or shape[-1] % _UNEVEN_CHANNELS
+    ]
+    if uneven:
+        yield Overhead.UNEVEN_PART, len(uneven)
+        yield Overhead.UNEVEN, sum(map(math.prod, uneven)) / 1e3
+
+
+def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
+    """Sorting the pixels of a dilated layer into phases, and its results back; two phases a side may be steps."""
+    down, right = layer.dilations
+    maps = [(*shape[:-3], round_up(shape[-3], down), round_up(shape[-2], right), shape[-1]) for shape in _maps(layer)]
+    elements = sum(map(math.prod, maps)) / 1e3
+    if max(layer.dilations) <= _PAIR and Overhead.DILATED_PAIR in latency.overheads:
+        yield Overhead.DILATED_PAIR, 1
+        yield Overhead.DILATED_PAIRS, elements
+    else:
+        yield Overhead.DILATED_PHASE, down * right
+        yield Overhead.DILATED, elements
+
+
+def _maps(layer: Layer) -> tuple[Sequence[int], Sequence[int]]:
+    """Shapes of the first map that a layer reads and of what it computes."""
+    return layer.input_shapes[0], layer.output_shape
+
+
 def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
-    """What it takes to move data; a line of elements, which has one dimension, stays as it is."""
+    """What it takes to move data; a line of elements, which has one dimension, stays as it is, or is turned."""
     if _is_line(layer.output_shape) and _is_line(layer.input_shapes[0]):
+        if layer.output_bits < _ACCUMULATOR_BITS and _is_turned(layer):
+            yield Overhead.LINE, 1
+            yield Overhead.LINES, math.prod(layer.output_shape) / 1e3
         return
     shapes = (layer.input_shapes[0], layer.output_shape)
     match layer.motion:
@@ -196,20 +273,14 @@ def small_table_elements(layer: Layer, small: SmallTables | None) -> int:
     """Padded elements of a table that is looked up element by element; 0: it is not."""
     if small is None or layer.kind is not CostKind.LUT or len(layer.output_shape) != _MAP_RANK:
         return 0
-    padded = min(_by_rows(layer.output_shape, small), _by_pixels(layer.output_shape, small))
+    padded = min(small.by_rows(layer.output_shape), _by_pixels(layer.output_shape, small))
     return padded if padded <= small.elements else 0
 
 
 def _table_amount(shape: Sequence[int], small: SmallTables) -> int:
     """Elements that such a table takes the time of: pixel by pixel each block of channels begins anew."""
-    rows, pixels = _by_rows(shape, small), _by_pixels(shape, small)
+    rows, pixels = small.by_rows(shape), _by_pixels(shape, small)
     return min(rows, pixels) + small.begin_elements * (pixels < rows) * -(-shape[-1] // small.pixel_channels)
-
-
-def _by_rows(shape: Sequence[int], small: SmallTables) -> int:
-    """Elements of a map in rows of whole blocks of pixels."""
-    batch, height, width, channels = shape
-    return batch * height * round_up(width, small.width) * round_up(channels, small.channels)
 
 
 def _by_pixels(shape: Sequence[int], small: SmallTables) -> int:
@@ -223,12 +294,6 @@ def _kilobytes(layer: Layer) -> float:
     return math.prod(layer.output_shape) * layer.output_bits / 8e3
 
 
-def _padded(shape: Sequence[int]) -> int:
-    """Elements with pixels of a row and channels padded to whole blocks."""
-    *outer, width, channels = (1, *shape)
-    return math.prod(outer) * round_up(width, _BLOCK_PIXELS) * round_up(channels, _BLOCK_CHANNELS)
-
-
 def without_ones(shape: Sequence[int]) -> Sequence[int]:
     """``shape`` without dimensions of size 1 at its end."""
     last = max((position for position, size in enumerate(shape) if size > 1), default=0)
@@ -238,6 +303,12 @@ def without_ones(shape: Sequence[int]) -> Sequence[int]:
 def _is_line(shape: Sequence[int]) -> bool:
     """Whether all dimensions but one are 1: reshaping one into another moves nothing."""
     return max(shape) == math.prod(shape)
+
+
+def _is_turned(layer: Layer) -> bool:
+    """Whether the channels of a pixel become a row or a column of single channels, or these channels."""
+    lengths = {layer.input_shapes[0][-1], layer.output_shape[-1]}
+    return 1 in lengths and len(lengths) > 1
 
 
 def _rows(shape: Sequence[int]) -> float:

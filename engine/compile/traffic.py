@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, is_unpadded_pool, operands, strip_columns
+from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
@@ -20,8 +21,10 @@ from engine.compile.unfused import unfused_costs
 from engine.ops.core.costs import CostKind
 
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
+_MAP_RANK = 4
 _WHOLE_TAPS = 8
 """Windows of so many taps or fewer keep whole blocks of channels, and in steps of one pixel those of one more."""
+_PLANAR_CHANNELS = 8
 _MATRIX_BYTES = 64
 """Parameters of each product of two matrices."""
 
@@ -43,6 +46,8 @@ class Traffic:
         return Traffic(self.loaded - other.loaded, self.stored - other.stored)
 
 
+_NOTHING = Traffic()
+
 LayerTraffic = tuple[Traffic, Traffic]
 """What a layer moves straight from and to the outside, and by which maps pass through DDR within the subgraph."""
 
@@ -63,14 +68,16 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     at_hand: set[str] = set()
     copied = _copied(schedule, latency)
     before = ""
+    wide_results = any(layer.output_bits == _ACCUMULATOR_BITS for layer in schedule.layers if layer.output in outputs)
     result = []
     for position, layer in enumerate(schedule.layers):
         group = group_of.get(position)
         columns = _strips_of(schedule, group or (position,), latency)
-        straight, detour = Traffic(copies(schedule, layer) * _constant_bytes(layer, latency)), Traffic()
+        straight, detour = Traffic(), Traffic()
+        straight += Traffic(copies(schedule, layer) * _constant_bytes(layer, latency, _reads_mean(layer, producers)))
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if name in inputs and (name, None) not in loaded:
-                straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency))
+                straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency, wide_results))
                 detour += _round_trip(schedule, name)
                 loaded.add((name, None))
             elif name in at_hand and home[name] == group and not _takes_from_ddr(layer, producers[name], latency):
@@ -87,6 +94,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
+        straight += _in_passes(layer, latency) + _in_phases(layer, latency)
         at_hand.add(layer.output)
         before = layer.output
         result.append((straight, detour))
@@ -121,26 +129,36 @@ def _strips_of(schedule: Schedule, group: Sequence[int], latency: Latency) -> Ma
     return found
 
 
-def _constant_bytes(layer: Layer, latency: Latency) -> int:
-    """Weights and parameters of a layer as they are loaded."""
+def _constant_bytes(layer: Layer, latency: Latency, of_mean: bool = False) -> int:
+    """Weights and parameters of a layer as they are loaded; ``of_mean``: it reads a mean over channels."""
     load = latency.weight_load
     weights, parameters = layer.weight_bytes, layer.parameter_bytes
+    if _in_passes(layer, latency).loaded:
+        return 0
+    if layer.motion is Motion.PLANES and layer.kind is CostKind.TRANSPOSE:
+        return layer.output_shape[-1] * _shuffling_bytes(layer, load)
     if small_table_elements(layer, latency.small_tables):
         return latency.small_tables.loaded_bytes if latency.small_tables else 0
     if _is_table(layer, latency):
         return 0
     if not layer.macs:
-        parameters = _elementwise_bytes(layer, load)
+        parameters = _elementwise_bytes(layer, load, of_mean)
     elif layer.kind is CostKind.MATMUL and len(layer.inputs) > 1:
         parameters = _turning_bytes(layer, latency)
     else:
         parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
+        if len(layer.inputs) > 1:
+            parameters += load.joined_channel_bytes * layer.output_shape[-1]
         if layer.input_bits > 8:
             besides = load.int16_channel_bytes * layer.output_shape[-1] + load.int16_fixed_bytes
             parameters += round_up(besides, load.int16_align)
     if is_dense(layer, latency):
         channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
-        weights = channels * load.wide_depthwise_lanes * layer.kernel[0] * layer.kernel[1]
+        weights = channels * _depth_of_one_tap(layer, latency, load.wide_depthwise_lanes * math.prod(layer.kernel))
+    elif weights and layer.kind is CostKind.CONV and layer.kernel == (1, 1) and load.wide_depth > 1:
+        depth = round_up(layer.input_shapes[0][-1], latency.weight_block.in_channels)
+        weights = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
+        weights *= _depth_of_one_tap(layer, latency, depth)
     if _is_deep(layer, latency):
         channels = round_up(layer.output_shape[-1], latency.weight_block.out_channels)
         weights = weights // channels * round_up(channels, load.deep_out_channels)
@@ -149,6 +167,15 @@ def _constant_bytes(layer: Layer, latency: Latency) -> int:
     if _is_window_of_few(layer, load):
         weights = round_up(layer.output_shape[-1], latency.weight_block.out_channels) * filter_depth(layer, latency)
     return weights + parameters
+
+
+def _depth_of_one_tap(layer: Layer, latency: Latency, depth: int) -> int:
+    """``depth`` weights of a filter as they are loaded: those of one tap may be padded to larger blocks."""
+    if layer.kernel != (1, 1) or len(layer.output_shape) != _MAP_RANK:
+        return depth
+    if math.prod(layer.input_shapes[0][:-1]) == 1:
+        return round_up(depth, latency.weight_load.pixel_depth)
+    return round_up(depth, latency.weight_load.wide_depth) if layer.output_bits == _ACCUMULATOR_BITS else depth
 
 
 def filter_depth(layer: Layer, latency: Latency) -> int:
@@ -176,16 +203,35 @@ def _is_window_of_few(layer: Layer, load: WeightLoad) -> bool:
     return load.few_channels > 0 and layer.kind is CostKind.CONV and math.prod(layer.kernel) > most
 
 
-def _elementwise_bytes(layer: Layer, load: WeightLoad) -> int:
+def _reads_mean(layer: Layer, producers: Mapping[str, Layer]) -> bool:
+    """Whether a layer reads a mean over the channels of a map."""
+    means = (producers[name] for name in layer.inputs if name in producers)
+    return any(mean.kind is CostKind.REDUCE and mean.output_shape[-1] == 1 for mean in means)
+
+
+def _broadcast_bytes(layer: Layer, load: WeightLoad, of_mean: bool) -> int:
+    """What a sum or a product loads besides where it broadcasts a map of one channel."""
+    channels, extra = layer.output_shape[-1], load.broadcast
+    if layer.input_bits != _NARROW_BITS or channels == 1 or all(shape[-1] > 1 for shape in layer.input_shapes):
+        return 0
+    each = extra.few_bytes if channels <= extra.few else extra.channel_bytes
+    return each * of_mean * channels + (extra.product_bytes if layer.kind is CostKind.MUL else extra.sum_bytes)
+
+
+def _elementwise_bytes(layer: Layer, load: WeightLoad, of_mean: bool) -> int:
     """Parameters of a layer without multiply-accumulates."""
     channels = layer.output_shape[-1]
     match layer.kind:
         case CostKind.LUT if load.table_bytes and layer.input_bits == _NARROW_BITS:
             return load.table_bytes
         case CostKind.MUL:
-            return layer.parameter_bytes + load.product_channel_bytes * channels
+            own = layer.parameter_bytes + load.product_channel_bytes * channels
+            return own + _broadcast_bytes(layer, load, of_mean)
+        case CostKind.ADD if layer.rescales:
+            return layer.parameter_bytes + load.scale_channel_bytes * channels
         case CostKind.ADD:
-            return layer.parameter_bytes + load.sum_channel_bytes * channels
+            own = layer.parameter_bytes + load.sum_channel_bytes * channels
+            return own + _broadcast_bytes(layer, load, of_mean)
         case CostKind.RESHAPE | CostKind.TRANSPOSE | CostKind.MOVE | CostKind.JOIN:
             return 0
         case CostKind.REDUCE if layer.output_bits == _NARROW_BITS and layer.output_shape[1:-1] == (1, 1):
@@ -233,21 +279,59 @@ def is_dense(layer: Layer, latency: Latency) -> bool:
     return wide and latency.weight_load.wide_depthwise_lanes > 0
 
 
+def _in_passes(layer: Layer, latency: Latency) -> Traffic:
+    """What a product of two small maps moves, which is computed in passes: each loads the map, a large one is stored
+    and loaded between them.
+    """
+    small = latency.small_tables
+    if small is None or layer.kind is not CostKind.MUL or len(layer.inputs) < 2 or layer.input_bits != _NARROW_BITS:
+        return _NOTHING
+    elements = small.by_rows(layer.output_shape) if len(layer.output_shape) == _MAP_RANK else 0
+    single = any(math.prod(shape[:-1]) == 1 for shape in layer.input_shapes)
+    if not 0 < elements <= small.elements or single:
+        return _NOTHING
+    moved = small.product_passes * elements
+    stored = moved * (elements >= small.product_elements)
+    return Traffic(moved + stored, stored)
+
+
+def _in_phases(layer: Layer, latency: Latency) -> Traffic:
+    """What a dilated layer moves whose maps are sorted into phases on the way through DDR, each padded for itself."""
+    if not latency.dilated_through_ddr or layer.dilations == (1, 1) or layer.kernel == (1, 1):
+        return _NOTHING
+    down, right = layer.dilations
+    read, computed = (
+        down * right * ddr_bytes((*shape[:1], -(-shape[1] // down), -(-shape[2] // right), shape[3]), 8, _ON_CHIP_ROWS)
+        for shape in (layer.input_shapes[0], layer.output_shape)
+    )
+    return Traffic(read + computed, computed)
+
+
+def _shuffling_bytes(layer: Layer, load: WeightLoad) -> int:
+    """Weights and parameters per channel of the convolution that shuffles channels; 0: none does."""
+    if load.wide_depth == 1:
+        return 0
+    return round_up(layer.output_shape[-1], load.wide_depth) + CHANNEL_PARAMETER_BYTES
+
+
 def _round_trip(schedule: Schedule, name: str) -> Traffic:
     """What rearranging an input, an output or a spilled map moves."""
     moved = schedule.relaid.get(name, 0)
     return Traffic(moved, moved)
 
 
-def _input_bytes(tensor: InputTensor, reader: Layer, columns: Columns | None, latency: Latency) -> int:
+def _input_bytes(
+    tensor: InputTensor, reader: Layer, columns: Columns | None, latency: Latency, wide_results: bool
+) -> int:
     """Bytes of an input in DDR and of the layer that rearranges it; NV12 planes are dense: 3/2 bytes per pixel."""
     if tensor.nv12:
         return math.prod(tensor.shape[:3]) * 3 // 2
     extra, bits = latency.input_layer, 8 * _bytes_of(tensor.dtype)
     if extra.channel_bytes and math.prod(tensor.shape[1:3]) == 1:
-        return math.prod(tensor.shape) * bits // 8 + extra.fixed_bytes
+        wide = wide_results * extra.fixed_bytes
+        return round_up(math.prod(tensor.shape) * bits // 8, latency.weight_load.pixel_bytes) + wide
     parameters = extra.channel_bytes * round_up(tensor.shape[-1], extra.channels)
-    if reader.kind is CostKind.DEPTHWISE and not is_dense(reader, latency):
+    if tensor.shape[-1] <= IMAGE_CHANNELS or (reader.kind is CostKind.DEPTHWISE and not is_dense(reader, latency)):
         parameters = 0
     if columns is None or tensor.shape[-1] <= IMAGE_CHANNELS:
         return ddr_bytes(tensor.shape, bits, _input_rows(tensor, latency)) + parameters + extra.fixed_bytes
@@ -277,7 +361,9 @@ def _leaving(layer: Layer, latency: Latency) -> Traffic:
     if not _is_narrow_planar(layer):
         return Traffic(stored=size)
     turned = latency.planar_row is not None and (_is_table(layer, latency) or layer.kind is CostKind.MUL)
-    return Traffic(latency.weight_load.planar_bytes + size * turned, size + size * turned)
+    load, channels = latency.weight_load, layer.output_shape[-1]
+    channels = round_up(channels, IMAGE_CHANNELS if channels <= IMAGE_CHANNELS else _PLANAR_CHANNELS)
+    return Traffic(load.planar_bytes + load.planar_channel_bytes * channels + size * turned, size + size * turned)
 
 
 def _output_bytes(layer: Layer, latency: Latency) -> int:

@@ -7,6 +7,7 @@ the numbers under ``fitted`` are written by ``python -m research.fit --write``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -69,6 +70,24 @@ class InputLayer(Data):
     by_load: bool = False
 
 
+class Broadcast(Data):
+    """What a sum or a product loads besides for a map of one channel that is broadcast over the channels of another.
+
+    Attributes:
+        sum_bytes: a sum or difference, ...
+        product_bytes: ... and a product.
+        channel_bytes: per channel, where that map is a mean over the channels of a map, ...
+        few_bytes: ... of up to ``few`` channels.
+        few: see ``few_bytes``.
+    """
+
+    sum_bytes: int = 0
+    product_bytes: int = 0
+    channel_bytes: int = 0
+    few_bytes: int = 0
+    few: int = 16
+
+
 class WeightLoad(Data):
     """How the loading of weights and parameters departs from their packed sizes.
 
@@ -88,8 +107,16 @@ class WeightLoad(Data):
         table_bytes: of a table of int8; 0: as many as it has.
         product_channel_bytes: parameters per channel of a product of two maps, ...
         sum_channel_bytes: ... and of their sum or difference.
+        scale_channel_bytes: parameters per channel of a change of scale.
+        joined_channel_bytes: what a convolution loads per channel besides where it adds up a map.
+        broadcast: what sums and products load besides where a map of one channel is broadcast over the channels of
+            another.
         average_bytes: parameters of a reduction to one pixel of int8.
-        planar_bytes: what is loaded for an output of int8 that leaves channel by channel (NCHW).
+        planar_bytes: what is loaded for an output of int8 that leaves channel by channel (NCHW), ...
+        planar_channel_bytes: ... and besides per channel, padded to eight; ``planar_bytes`` may be less than nothing.
+        wide_depth: multiple that the channels of a filter of one tap are padded to where its results leave as int32.
+        pixel_depth: the same where it reads a single pixel, ...
+        pixel_bytes: ... whose bytes are padded to this multiple.
         turning_bytes: of the filter that turns the second operand of a product of two maps, per pair of its columns;
             0: nothing is loaded for it.
         turning_channels: multiple that the columns are padded to.
@@ -107,8 +134,15 @@ class WeightLoad(Data):
     table_bytes: int = 0
     product_channel_bytes: int = 0
     sum_channel_bytes: int = 0
+    scale_channel_bytes: int = 0
+    joined_channel_bytes: int = 0
+    broadcast: Broadcast = Broadcast()
     average_bytes: int = 0
     planar_bytes: int = 0
+    planar_channel_bytes: int = 0
+    wide_depth: int = 1
+    pixel_depth: int = 1
+    pixel_bytes: int = 1
     turning_bytes: int = 0
     turning_channels: int = 1
 
@@ -245,7 +279,9 @@ class Overhead(StrEnum):
     PIXEL = "pixel"
     """Convolutions of a single pixel, as in squeeze-and-excitation blocks and classifiers."""
     SUM = "sum"
-    """Additions, differences, products, changes of scale and slopes."""
+    """Additions, differences, products and slopes."""
+    SCALE = "scale"
+    """Changes of scale."""
     TABLE = "table"
     """Tables of int8."""
     WIDE_TABLE = "wide_table"
@@ -258,6 +294,8 @@ class Overhead(StrEnum):
     """Slices, splits, borders and other copies."""
     POOL = "pool"
     """Pools."""
+    WINDOW = "window"
+    """Pools in steps of one pixel, once for every two taps of a side beyond the first."""
     RESIZE = "resize"
     """Resizing."""
     SLOPE = "slope"
@@ -273,7 +311,11 @@ class Overhead(StrEnum):
     SHUFFLED = "shuffled"
     """... and rows of each of them."""
     ARRANGED = "arranged"
-    """Bytes, pixels and channels padded, of what a layer reads in another layout than the one before it left."""
+    """Maps that a layer reads in another layout than the one before it left, ..."""
+    ARRANGED_PIXELS = "arranged_pixels"
+    """... their pixels, whatever their channels, ..."""
+    ARRANGED_ROWS = "arranged_rows"
+    """... and rows of each of their channels."""
     SWAPPED = "swapped"
     """Bytes of rows that change places in more than four dimensions (windows)."""
     HEADS = "heads"
@@ -286,8 +328,26 @@ class Overhead(StrEnum):
     """Bytes of rows of the maps of a batch that are joined, ..."""
     JOINED_ROW = "joined_row"
     """... and these rows."""
+    UNEVEN = "uneven"
+    """Elements of parts that are joined to, or cut out of, a map within a block of 8 channels, ..."""
+    UNEVEN_PART = "uneven_part"
+    """... and such parts."""
+    SINGLE_TAP = "single_tap"
+    """Channels of depthwise layers of one tap."""
+    STEPPED = "stepped"
+    """Channels of other depthwise layers in steps of several pixels."""
+    LINE = "line"
+    """Layers that turn the channels of a pixel into a line of single channels, or back, ..."""
+    LINES = "lines"
+    """... and elements of these."""
     DILATED = "dilated"
-    """Rows of each channel of dilated convolutions, which are sorted into phases and back."""
+    """Elements of what a dilated convolution reads and computes, which are sorted into phases and back, ..."""
+    DILATED_PHASE = "dilated_phase"
+    """... and its phases, each by itself."""
+    DILATED_PAIR = "dilated_pair"
+    """Dilated convolutions whose taps are two apart, which are sorted by steps, each by itself, ..."""
+    DILATED_PAIRS = "dilated_pairs"
+    """... and elements of what they read and compute."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
     SINGLE = "single"
@@ -360,6 +420,8 @@ class SmallTables(Data):
         pixel_channels: multiple that the channels of a pixel are padded to where its row is not.
         begin_elements: elements whose time each block of ``pixel_channels`` takes besides.
         loaded_bytes: what such a layer loads besides.
+        product_passes: how often a product of two maps of up to ``elements`` in whole rows loads one, ...
+        product_elements: ... and stores and loads one besides where it has as many.
     """
 
     elements: int
@@ -368,6 +430,13 @@ class SmallTables(Data):
     pixel_channels: int
     begin_elements: int
     loaded_bytes: int
+    product_passes: int
+    product_elements: int
+
+    def by_rows(self, shape: Sequence[int]) -> int:
+        """Elements of a map of ``shape`` (NHWC) in rows of whole blocks of pixels."""
+        batch, height, width, channels = shape
+        return batch * height * -(-width // self.width) * self.width * -(-channels // self.channels) * self.channels
 
 
 class FoldedMap(Data):
@@ -451,6 +520,7 @@ class Latency(Data):
             (NHWC) and drain at a rate of their own; 0: they leave as all others do.
         pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
+        dilated_through_ddr: whether maps of dilated layers are sorted into phases on the way through DDR.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
         weights_on_chip: whether weights and maps share one memory; ``map_bytes`` and ``group_bytes`` are its size then.
         groups_apart: whether groups of fused layers follow one another; else all layers of a subgraph overlap.
@@ -482,6 +552,7 @@ class Latency(Data):
     plain_channels: int = 0
     pools_through_ddr: bool = False
     skips_whole: bool = False
+    dilated_through_ddr: bool = False
     joins_apart: bool = False
     weights_on_chip: bool = False
     groups_apart: bool = False

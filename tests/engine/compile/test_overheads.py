@@ -13,7 +13,7 @@ from engine.compile.memory import Memory
 from engine.compile.overheads import amounts, overhead_us, small_table_elements, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.ops.core.costs import CostKind
-from tests.engine.compile.layers import layer
+from tests.engine.compile.layers import alone, layer
 
 MAP = (1, 8, 8, 16)
 
@@ -22,17 +22,28 @@ MAP = (1, 8, 8, 16)
     ("found", "expected"),
     [
         (layer(CostKind.CONV, (1, 1, 1, 8), (1, 1, 1, 16)), (Overhead.PIXEL, 1)),
-        (layer(CostKind.CONV, MAP, MAP, dilations=(2, 2)), (Overhead.DILATED, 0.128)),
+        (layer(CostKind.CONV, MAP, MAP, kernel=(3, 3), dilations=(2, 2)), (Overhead.DILATED_PAIRS, 2.048)),
+        (layer(CostKind.CONV, MAP, MAP, kernel=(3, 3), dilations=(2, 2)), (Overhead.DILATED_PAIR, 1)),
+        (layer(CostKind.CONV, MAP, MAP, kernel=(3, 3), dilations=(3, 3)), (Overhead.DILATED, 2 * 81 * 16 / 1e3)),
+        (layer(CostKind.CONV, MAP, MAP, kernel=(3, 3), dilations=(3, 4)), (Overhead.DILATED_PHASE, 12)),
+        (layer(CostKind.DEPTHWISE, MAP, MAP), (Overhead.SINGLE_TAP, 0.016)),
+        (layer(CostKind.DEPTHWISE, (1, 4, 4, 16), MAP, kernel=(3, 3), strides=(2, 2)), (Overhead.STEPPED, 0.016)),
         (layer(CostKind.ADD, MAP, MAP, MAP), (Overhead.SUM, 1)),
         (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.SUM, 1)),
         (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
         (layer(CostKind.LUT, MAP, MAP, input_bits=16), (Overhead.WIDE_TABLE, 1)),
         (layer(CostKind.MOVE, (1, 8, 8, 8), MAP), (Overhead.MOVE, 1)),
-        (layer(CostKind.POOL, MAP, MAP), (Overhead.POOL, 1)),
+        (layer(CostKind.POOL, (1, 4, 4, 16), MAP, strides=(2, 2)), (Overhead.POOL, 1)),
+        (layer(CostKind.POOL, MAP, MAP, kernel=(5, 5)), (Overhead.WINDOW, 2)),
         (layer(CostKind.REDUCE, (1, 1, 1, 16), MAP), (Overhead.REDUCE, 1)),
         (layer(CostKind.REDUCE, (1, 1, 2, 8, 8), (1, 2, 2, 8, 8)), (Overhead.DEEP_REDUCE, 0.128)),
         (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
+        (layer(CostKind.JOIN, (1, 8, 8, 20), (1, 8, 8, 8), (1, 8, 8, 12)), (Overhead.UNEVEN_PART, 1)),
+        (layer(CostKind.JOIN, (1, 8, 8, 20), (1, 8, 8, 12), (1, 8, 8, 8)), (Overhead.UNEVEN, 1.28)),
+        (layer(CostKind.MOVE, (1, 8, 8, 12), MAP), (Overhead.UNEVEN, 0.768)),
+        (layer(CostKind.RESHAPE, (1, 1, 32, 1), (1, 1, 1, 32), motion="view"), (Overhead.LINE, 1)),
+        (layer(CostKind.RESHAPE, (1, 480), (1, 480, 1), motion="elements"), (Overhead.LINES, 0.48)),
         (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.JOIN, 1)),
         (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.MOVED, 0.128)),
         (
@@ -48,7 +59,8 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.RESHAPE, (17, 3, 64), (17, 1, 192), motion="columns"), (Overhead.COLUMNS, 3.264)),
         (layer(CostKind.TRANSPOSE, (1, 8, 8, 4), (1, 4, 4, 16), motion="blocks"), (Overhead.BLOCKS, 1.024)),
         (layer(CostKind.RESHAPE, (1, 64, 2, 16), (1, 1, 64, 32), motion="heads"), (Overhead.HEADS, 2.048)),
-        (layer(CostKind.LUT, (1, 9, 9, 1), (1, 9, 9, 1), rearranged=(0,)), (Overhead.ARRANGED, 9 * 16 * 16 / 1e3)),
+        (layer(CostKind.LUT, (1, 9, 9, 2), (1, 9, 9, 2), rearranged=(0,)), (Overhead.ARRANGED_PIXELS, 0.081)),
+        (layer(CostKind.LUT, (1, 9, 9, 2), (1, 9, 9, 2), rearranged=(0,)), (Overhead.ARRANGED_ROWS, 0.018)),
         (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3)), (Overhead.MOVED, 0.02)),
         (layer(CostKind.RESHAPE, (1, 20, 36), (1, 4, 60, 3), motion="view"), (Overhead.VIEW, 0.24)),
         (layer(CostKind.RESHAPE, (1, 4, 60, 3), (1, 20, 36), motion="view"), (Overhead.VIEW, 0.24)),
@@ -70,7 +82,10 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     assert expected in found_here.items()
     others = {Overhead.TABLE, Overhead.SINGLE, Overhead.DEEP_SINGLE, Overhead.SINGLE_ROW}
     others |= {Overhead.SHUFFLED, Overhead.SHUFFLED_CHANNEL, Overhead.COLUMN, Overhead.COLUMNS}
-    others |= {Overhead.JOINED, Overhead.JOINED_ROW}
+    others |= {Overhead.JOINED, Overhead.JOINED_ROW, Overhead.DILATED, Overhead.DILATED_PHASE}
+    others |= {Overhead.DILATED_PAIR, Overhead.DILATED_PAIRS, Overhead.POOL, Overhead.WINDOW, Overhead.LINE}
+    others |= {Overhead.LINES, Overhead.JOIN, Overhead.MOVE, Overhead.UNEVEN, Overhead.UNEVEN_PART}
+    others |= {Overhead.ARRANGED, Overhead.ARRANGED_PIXELS, Overhead.ARRANGED_ROWS}
     assert found_here.keys() - {expected[0]} <= others  # of what else such a layer does
 
 
@@ -100,7 +115,67 @@ def test_slopes_and_wide_pools_wait_and_take_time_per_element_or_row() -> None:
     slope, pool = layer(CostKind.SLOPE, MAP, MAP), layer(CostKind.POOL, MAP, MAP, input_bits=16)
     assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SUM, 1), (Overhead.SLOPE, 1.024)]
     rows = 2 * MAP[1] * MAP[3] / 1e3  # read and computed
-    assert list(amounts(pool, Overlap.ALL, latency)) == [(Overhead.POOL, 1), (Overhead.WIDE_POOL, rows)]
+    assert dict(amounts(pool, Overlap.ALL, latency)) == {Overhead.POOL: 1, Overhead.WINDOW: 0, Overhead.WIDE_POOL: rows}
+
+
+def test_a_change_of_scale_waits_less_than_a_sum() -> None:
+    """Eight networks compiled with and without them: 0.9 to 1.3 us each (80 of them), a sum 2.2."""
+    scaled = layer(CostKind.ADD, MAP, MAP).model_copy(update={"op_type": "HzRequantize"})
+    assert list(amounts(scaled, Overlap.ALL, load_latency("bayes-e"))) == [(Overhead.SCALE, 1)]
+    for march in ("bayes-e", "bayes"):
+        costs = load_latency(march).overheads
+        assert costs[Overhead.SCALE].us < costs[Overhead.SUM].us
+
+
+def test_what_computing_times_tell_is_free_where_a_march_does_not_name_it() -> None:
+    """Depthwise layers in steps are dense on bernoulli2."""
+    stepped = layer(CostKind.DEPTHWISE, (1, 4, 4, 16), MAP, kernel=(3, 3), strides=(2, 2))
+    assert not list(amounts(stepped, Overlap.ALL, load_latency("bernoulli2")))
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "us"),
+    [
+        ("bayes-e", (1, 197, 197, 1), 21),
+        ("bayes-e", (1, 144, 144, 4), 15),
+        ("bayes-e", (1, 14, 14, 192), 19),
+        ("bayes-e", (1, 4, 4, 128), 4),
+        ("bayes-e", (1, 8, 8, 32), 2),
+    ],
+)
+def test_a_change_of_layout_takes_time_per_pixel_and_per_row_of_each_channel(
+    march: str, shape: tuple[int, ...], us: int
+) -> None:
+    """Asked of the original: 109 changes in front of layers on bayes-e and 60 on bayes, 16 and 20 % off in the mean."""
+    latency = load_latency(march)
+    turned, plain = layer(CostKind.LUT, shape, shape, rearranged=(0,)), layer(CostKind.LUT, shape, shape)
+    more = overhead_us(turned, Overlap.ALL, latency) - overhead_us(plain, Overlap.ALL, latency)
+    assert more == pytest.approx(us, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "dilation", "us"),
+    [
+        ("bayes-e", (1, 16, 16, 16), 4, 15),
+        ("bayes-e", (1, 32, 32, 16), 4, 32),
+        ("bayes-e", (1, 12, 12, 16), 6, 21),
+        ("bayes-e", (1, 24, 24, 16), 3, 18),
+        ("bayes-e", (1, 28, 28, 64), 2, 29),
+        ("bayes-e", (1, 32, 32, 16), 2, 4),
+        ("bayes", (1, 16, 16, 16), 4, 13),
+        ("bayes", (1, 32, 32, 16), 4, 27),
+        ("bernoulli2", (1, 8, 8, 16), 2, 5),
+        ("bernoulli2", (1, 16, 16, 16), 2, 9),
+    ],
+)
+def test_dilated_layers_take_what_their_pages_say(march: str, shape: tuple[int, ...], dilation: int, us: int) -> None:
+    """Asked of the original: computing times in whole microseconds, a third off at most."""
+    latency = load_latency(march)
+    macs = math.prod(shape) * 9 * shape[-1]
+    found = alone(CostKind.CONV, shape, shape, kernel=(3, 3), dilations=(dilation, dilation), macs=macs)
+    wait = latency.fitted.layer_us
+    cost = layer_costs(found, latency)[0]
+    assert cost.compute_us + cost.overhead_us - wait == pytest.approx(us, rel=0.33)
 
 
 def test_layers_between_which_nothing_stays_wait_for_each_change_of_layout_too() -> None:
