@@ -83,7 +83,7 @@ class Lut2Layer(QuantizedOperator):
         given = np.asarray(inputs[0], np.int64)
         symmetry = Symmetry(attributes["symmetry_mode"])
         x = given if symmetry is Symmetry.NONE else np.minimum(np.abs(given), INT16_MAX)
-        region = (x[..., None] > attributes["bound"][:OUTER_RIGHT]).sum(axis=-1)
+        region = np.searchsorted(np.sort(attributes["bound"][:OUTER_RIGHT]), x)  # the bounds that are less
         offset = shift_left(attributes["bias"], attributes["left_shift"])[region]
         linear = round_shift(x * attributes["scale"][region] + offset, attributes["right_shift"][region])
         outer = (region == OUTER_LEFT) | (region == OUTER_RIGHT)
