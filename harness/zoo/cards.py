@@ -371,7 +371,8 @@ class ModelCard(StrictModel):
             samples: of the card's data set.
 
         Returns:
-            Images: uint8 in ``input_type_train`` and ``input_layout_train``; views of ``samples``. Other arrays as they are.
+            Images: uint8 in ``input_type_train`` and ``input_layout_train``, views of ``samples``; other arrays as they
+            are.
         """
         return {spec.name: _as_trained(spec, samples[self.part_of(spec.name, samples)]) for spec in self.input_specs}
 
