@@ -87,7 +87,7 @@ def without_bias(calibrated: ir.Model) -> tuple[str, ...]:
     """Names of the quantised convolutions that have no bias; one is enough to keep the original from correcting any.
 
     All 66 biases of ``yolo11_c`` are those of the float model; its 67th convolution, a ``MatMul``, has none
-    (provisional, 1 network).
+    (provisional, 1 network; two that were drawn contradict it: there such a convolution gets a bias).
     """
     return tuple(name for name, node in _correctable(calibrated).items() if _bias(node) is None)
 
