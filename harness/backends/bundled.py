@@ -284,11 +284,11 @@ class _CacheHooks(Hooks):
         if stage.name not in _STAYING:
             return self._fetched(stage, key, compute)
         held, wanted = _staying(stage.name, self.bench.cache.root), key(stage.gives[0])
-        if wanted not in held:
-            values = self._fetched(stage, key, compute)
-            held.clear()
-            held[wanted] = values
-        return held[wanted]
+        values = held.get(wanted)
+        if values is None:
+            held.clear()  # first, as there may not be room for both
+            values = held[wanted] = self._fetched(stage, key, compute)
+        return values
 
     def _fetched(self, stage: Stage, key: Callable[[Item[Any]], str], compute: Callable[[], Values]) -> Values:
         if stage.name not in _CODECS:

@@ -12,8 +12,13 @@ import pytest
 from engine.calibrate import ArrayData, Statistics
 from engine.calibrate.methods.sensitivity import sensitivities
 from engine.chips import March
+from engine.convert.items import FOLDED, SOURCE
+from engine.convert.runner import Given
+from engine.ir import to_bytes
 from engine.terms import Compatibility
+from harness.backends import bundled
 from harness.backends.bundled import Network
+from harness.backends.items import CARD, FLOAT_JUDGED, MODEL_DIGESTS, SCORED
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
 from harness.trials.tasks import Bench, StageClock
 from harness.trials.trial import TrialSpec, card_key
@@ -108,3 +113,56 @@ def test_nodes_are_ranked_once_for_settings_with_the_same_thresholds(
     assert found[0] == found[1][:1]
     assert found[2:4] == found[:2]
     assert lenet.clock.seconds.keys() >= {"sensitivity"}
+
+
+TOP_2 = Settings(int16=Int16Policy(kind=Int16Kind.TOP_K, count=2))
+CHANGING = [
+    Settings(int16=Int16Policy(kind=Int16Kind.ALL), asymmetric=True),
+    TOP_2.model_copy(update={"cross_layer_equalization": True}),
+    Settings(mean_bias_correction=True, integer_bias_correction=True),
+    Settings(),
+]
+"""Settings whose stages rewrite the graph, or its weights, most."""
+
+
+def test_trials_do_not_change_what_stays_in_the_process(tmp_path: Path) -> None:
+    """Beside what earlier trials left, and in a process of its own each: the same models and figures."""
+
+    def computed(settings: Settings, folder: Path) -> tuple[Any, ...]:
+        found = network(folder, "mnist_lenet", calibration_samples=2)
+        spec = found.spec.model_copy(update={"settings": settings, "evaluation_samples": 2})
+        run, nodes = Network(spec, found.bench, found.clock).trial("")
+        scored = run[SCORED]
+        return run[MODEL_DIGESTS], scored.accuracy, scored.fidelity, nodes, run[FOLDED], run[SOURCE]
+
+    alone = []
+    for index, settings in enumerate(CHANGING):
+        bundled._staying.cache_clear()
+        alone.append(computed(settings, tmp_path / str(index)))
+    bundled._staying.cache_clear()
+    beside = [computed(settings, tmp_path / "together") for settings in CHANGING]
+    assert [each[:4] for each in beside] == [each[:4] for each in alone]
+    assert len({id(each[4]) for each in beside}) == 1, "all trials read the same optimised model"
+    assert {to_bytes(each[4]) for each in beside} == {to_bytes(alone[-1][4])}
+    assert {to_bytes(each[5]) for each in beside} == {to_bytes(alone[-1][5])}
+
+
+def test_what_stays_makes_room_for_that_of_another_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The float model is judged again beside another card; what it gave last is gone before that is computed."""
+    given = network(tmp_path, "mnist_lenet", calibration_samples=2)
+    run = given.run(Settings())
+    first = run[FLOAT_JUDGED]
+    assert given.run(TOP_2)[FLOAT_JUDGED] is first
+    held = bundled._staying("judge", given.bench.cache.root)
+    seen: list[int] = []
+    fetched = bundled._CacheHooks._fetched
+
+    def watched(*words: Any) -> Any:
+        seen.append(len(held))
+        return fetched(*words)
+
+    monkeypatch.setattr(bundled._CacheHooks, "_fetched", watched)
+    other = run.replacing({CARD: Given(given.card, "another card")})[FLOAT_JUDGED]
+    assert other is not first
+    assert seen[0] == 0
+    assert [values[FLOAT_JUDGED] for values in held.values()] == [other]
