@@ -170,6 +170,7 @@ class Plan:
         None are started where other machines compute, or all trials have been run.
         """
         missing = [spec for spec in specs if self.fresh or not self.bench.store.folder(spec.key).is_dir()]
+        missing = missing[: self.most_trials]
         if self.is_local:
             workers = 1 if self.executor is serial else self.workers
             children().begin(min(workers, len(missing)), self.stages)

@@ -287,14 +287,17 @@ def test_few_preparations_share_the_threads_of_all_workers(
     assert given == {"preparation": threads, "trial": 3}
 
 
-@pytest.mark.parametrize(("executor", "done", "begun"), [("processes", 0, 2), ("processes", 2, 1), ("serial", 0, 1)])
+@pytest.mark.parametrize(
+    ("executor", "done", "most", "begun"),
+    [("processes", 0, None, 2), ("processes", 2, None, 1), ("processes", 0, 1, 1), ("serial", 0, None, 1)],
+)
 def test_workers_begin_before_there_is_work_for_them(
-    executor: str, done: int, begun: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: str, done: int, most: int | None, begun: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, str]] = []
     pool = SimpleNamespace(begin=lambda count, stages: asked.append((count, stages)))
     monkeypatch.setattr("harness.execution.coordinator.children", lambda: pool)
-    wanted, specs = plan(tmp_path, executor), [fakes.spec(name) for name in ("a", "b", "c")]
+    wanted, specs = plan(tmp_path, executor, most_trials=most), [fakes.spec(name) for name in ("a", "b", "c")]
     for spec in specs[:done]:
         wanted.bench.store.keep(Outcome(fakes.result(spec)))
     wanted.begin_workers(specs)
