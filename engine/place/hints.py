@@ -123,7 +123,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.INPUT_CHANNELS: "split the channels into groups and add the results",
         Code.NEAREST_SCALES: _SCALES,
         Code.NEAREST_NOT_WHOLE: _SCALES,
-        Code.NEAREST_ROWS: "repeat the columns too and drop them with Slice, or join each row to itself",
+        Code.NEAREST_ROWS: "repeat the columns too, and take every second one with Slice",
         Code.RESIZE_MODE: _RESIZE,
         Code.COORDINATES: "use coordinate_transformation_mode half_pixel, align_corners or asymmetric",
         Code.PAD_MODE: "use mode constant or edge; a narrow reflected border can be joined out of slices: "

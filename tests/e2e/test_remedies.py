@@ -624,6 +624,15 @@ REMEDIES = [
         after=f'{HEAD}y = Resize(c, None, [1., 1., 1.5, 1.5], mode="linear"){TAIL}',
     ),
     Remedy(
+        Code.NEAREST_ROWS,
+        "Resize",
+        f"{HEAD}y = Resize(c, None, [1., 1., 2., 1.]){TAIL}",
+        "every second one with Slice",
+        after=f"{HEAD}r = Resize(c, None, [1., 1., 2., 2.]); y = Slice(r, [0], [16], [3], [2]){TAIL}",
+        march="bernoulli2",
+        same=True,
+    ),
+    Remedy(
         Code.RESIZE_MODE,
         "Resize",
         f'{HEAD}y = Resize(c, None, [1., 1., 2., 2.], mode="cubic"){TAIL}',

@@ -24,8 +24,6 @@ IN_LARGER_NETWORKS = {
     "name.rescaling-convolution",
     "name.requantizes-again",
     "name.rescaled",
-    "name.pads",
-    "name.padded",
     "name.shape-around",
     "name.shape",
     "name.taken-node",
@@ -47,7 +45,8 @@ def verdicts() -> tuple[NameVerdict, ...]:
 
 
 def test_names_are_the_original_s() -> None:
-    """All but these of 5,168: shapes, positions beside values, and eight that need the requests of a configuration.
+    """All but these of 5,662: shapes, positions beside values, eight that need the requests of a configuration, and the
+    layout of two inputs that are trained on yuv444 and fed with nv12.
 
     The original calls the shapes ``<node>_quanti_shape_dim4``, and the positions ``<tensor>_index``.
     """
@@ -60,8 +59,8 @@ def test_names_are_the_original_s() -> None:
         "name.float-of-calibrated": 1,
         "name.dequantizes": 1,
         "name.dequantized-in-other-layout": 1,
-        "name.to-nhwc": 1,
-        "name.in-nhwc": 1,
+        "name.to-nhwc": 2,
+        "name.in-nhwc": 2,
     }
 
 
