@@ -34,9 +34,10 @@ from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
 from engine.floats.float_model import FloatSession, Kernels, runs_in_parts
 from engine.floats.grouping import GROUP, TogetherSession, group_size, mixes_group
+from engine.floats.overflows import with_overflows
 from engine.ir import shape_of
 from engine.optimize.base import clip_bounds
-from engine.rulebook.integers import SAMPLES_TOGETHER, imitates
+from engine.rulebook.integers import MISH_OVERFLOW, SAMPLES_TOGETHER, imitates
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -72,6 +73,7 @@ class StatisticsOptions(BaseModel):
         per_channel: also collect equalised distributions.
         together: as the original, run 8 samples at once through networks that then compute other numbers
             (rule ``method.samples-together``).
+        overflows: as the original, leave out what a Mish gives for large values (rule ``method.mish-overflow``).
         batch: samples per run of ONNX Runtime at most, 1..8; does not change results. Few fit the CPU's caches better.
         threads: CPU threads; None for all. Does not change results.
         kernels: ``PLAIN`` sums floats in the order of the original, so that thresholds equal its own to the last bit
@@ -85,6 +87,7 @@ class StatisticsOptions(BaseModel):
     histogram: HistogramRule = HistogramRule.REFERENCE
     per_channel: bool = False
     together: bool = False
+    overflows: bool = False
     batch: int = Field(default=2, ge=1, le=GROUP)
     threads: int | None = Field(default=None, ge=1)
     kernels: Kernels = Kernels.FAST
@@ -100,7 +103,8 @@ class StatisticsOptions(BaseModel):
     ) -> StatisticsOptions:
         """The least that serves all of ``options``; ``running``: ``batch`` and ``threads``.
 
-        Samples are computed one by one where an option is not to imitate the original.
+        Samples are computed one by one, and all that a Mish gives counts, where an option is not to imitate the
+        original.
         """
         options = tuple(options)
         methods = [method_of(option) for option in options]
@@ -111,6 +115,7 @@ class StatisticsOptions(BaseModel):
             histogram=histogram if any(method.needs_histogram for method in methods) else HistogramRule.NONE,
             per_channel=any(option.per_channel and m.needs_data for m, option in zip(methods, options, strict=True)),
             together=all(imitates(SAMPLES_TOGETHER, option.compatibility) for option in options),
+            overflows=all(imitates(MISH_OVERFLOW, option.compatibility) for option in options),
             **running,
         )
 
@@ -134,13 +139,18 @@ def collect(
         data: what the inputs are fed with, or arrays by input name, samples along the first dimension.
         options: what to collect; None for the defaults.
         progress: where the pass notes how far it has come, and goes on from there; results do not depend on it.
-        outputs: what is to keep the model's outputs, which the first pass then shows too.
+        outputs: what is to keep the model's outputs, which the first pass then shows too, unless a Mish overflows in
+            it.
 
     Raises:
         CalibrationDataError: there are no samples, or they do not fit the model's inputs.
         ModelError: a tensor does not exist or has no static shape.
     """
     options = options or StatisticsOptions()
+    exact = optimized
+    optimized = with_overflows(exact) if options.overflows else exact
+    if optimized is not exact:
+        outputs = None
     names = tuple(dict.fromkeys(tensors))
     data = as_data(data, next((shape_of(value)[0] for value in optimized.graph.inputs), 1))
     if not len(data):
@@ -148,7 +158,7 @@ def collect(
     inputs = {str(value.name) for value in optimized.graph.inputs}
     shapes = _shapes(optimized, sorted(names, key=inputs.__contains__))  # the first chunk computes, and shows outputs
     shown = () if outputs is None else outputs.wanted(optimized)
-    chosen = chosen_tensors(optimized, names, options)
+    chosen = chosen_tensors(exact, names, options)
     group = group_size(optimized) if options.histogram is HistogramRule.REFERENCE else GROUP
     together = options.together and mixes_group(optimized)
     peaks: dict[str, NDArray[np.float32]] = {}
