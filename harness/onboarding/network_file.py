@@ -180,10 +180,18 @@ class Runner:
         running = [self._pool.submit(lambda sample: self.run(fed(sample)), sample) for sample in samples]
 
         def outputs() -> list[NDArray[Any]]:
-            columns = zip(*(each.result() for each in running), strict=True)
-            return images_first([np.concatenate(column) for column in columns], len(running))
+            try:
+                columns = zip(*(each.result() for each in running), strict=True)
+                return images_first([np.concatenate(column) for column in columns], len(running))
+            finally:
+                for each in running:  # where one has failed, or nobody waits any more
+                    each.cancel()
 
         return outputs
+
+    def close(self) -> None:
+        """Drop the samples that have not been computed, for which a process that ends would wait; none come after."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def run(self, image: NDArray[np.float32]) -> list[NDArray[Any]]:
         """Outputs for ``image``, float32, without a batch, as the network gives them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -150,12 +151,13 @@ def propose(
     notes = (*network.remarks, *said, *notes, *source.annotations.remarks)
     if tell is not None and (text := _waiting(network, head, options, fits)):
         tell(text)
-    decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
-    if decision.first_class != options.first_class:
-        options = options.model_copy(update={"first_class": decision.first_class})
-        dataset = OwnImages(options)
+    with closing(runner):
+        decision, reason = _decision(network, head, dataset, runner, first_classes(source, head) if fits else None)
+        if decision.first_class != options.first_class:
+            options = options.model_copy(update={"first_class": decision.first_class})
+            dataset = OwnImages(options)
+        outputs = _float_outputs(network, dataset, runner, decision.best)
     used = Labels.DATA if fits else Labels.FLOAT
-    outputs = _float_outputs(network, dataset, runner, decision.best)
     targets = dataset.split("evaluation").targets() if fits else None
     metric = open_metric(head.metric, head.options)
     score = score_of_float(metric, targets, outputs)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from pathlib import Path
+from threading import Semaphore
+from typing import Any
 
 import numpy as np
 import onnx
@@ -119,3 +122,25 @@ def test_images_run_one_by_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, 12 * images.mean(axis=(2, 3)), rtol=1e-5)
     with pytest.raises(ModelError, match="does not run on an image"):
         runner(images[:, :2])
+
+
+def test_samples_that_nobody_waits_for_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error, and where no more are wanted: a command that is interrupted need not compute them to end."""
+    monkeypatch.setattr("harness.onboarding.network_file.runs_at_once", lambda: 1)
+    runner, images = Runner(colour_classifier(tmp_path / "net.onnx"), "image"), np.zeros((9, 3, 16, 16), np.float32)
+    begun, may_end = [], Semaphore(1)
+
+    def refused(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        begun.append(image)
+        may_end.acquire(timeout=10)
+        raise ModelError("not this one")
+
+    first, second = runner.begin(images, refused), runner.begin(images, refused)
+    with pytest.raises(ModelError, match="not this one"):
+        first()
+    runner.close()
+    may_end.release(17)
+    with pytest.raises(CancelledError):
+        second()
+    runner._pool.shutdown(wait=True)
+    assert len(begun) <= 2, "the one that failed, and the one that had begun"
