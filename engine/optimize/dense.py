@@ -113,6 +113,7 @@ class GemmToConv(GemmOfMapToConv):
 class MatMulToConv(NodePass):
     """``MatMul`` by a constant matrix becomes a 1x1 convolution of a map whose channels are its last axis.
 
+    That of one flattened map becomes a convolution whose kernel covers the map, as a ``Gemm`` does (9 of 9 conversions).
     Names as in the original's files, with ``_converted_weight`` and one more ``replaced_`` where the rank is not 4.
     """
 
@@ -123,16 +124,21 @@ class MatMulToConv(NodePass):
         if source is None or shape is None or len(shape) < 2 or dense is None or source.dtype != ir.DataType.FLOAT:
             return False
         parts, name, result = [], f"{node.name}{dense.weight_name}", str(node.outputs[0].name)
+        whole_map, kernel = _map_of_row(source, shape), (1, 1)
         if len(shape) != _MAP_RANK:
-            inner = _as_map(shape)
-            names = (f"{node.name}_reshape_input", f"{node.name}_{source.name}_reshape_in")
-            parts.append(_reshape(node, source, inner, *names, f"{node.name}_reshape_input_shape"))
             name, result = f"{node.name}_{node.name}_{dense.weight_name}_converted_weight", f"replaced_{result}"
         else:
             name = f"{node.name}_{dense.weight_name}"
-        parts.append(_transpose(node, parts[-1].outputs[0] if parts else source, "transpose_in", _LAST_AXIS_FIRST))
+        if whole_map is not None:
+            features, kernel = whole_map, (static_shape(whole_map) or ())[2:]
+        else:
+            if len(shape) != _MAP_RANK:
+                names = (f"{node.name}_reshape_input", f"{node.name}_{source.name}_reshape_in")
+                parts.append(_reshape(node, source, _as_map(shape), *names, f"{node.name}_reshape_input_shape"))
+            parts.append(_transpose(node, parts[-1].outputs[0] if parts else source, "transpose_in", _LAST_AXIS_FIRST))
+            features = parts[-1].outputs[0]
         dense = replace(dense, weight_name=name, bias_name=f"{node.name}_bias")
-        conv = _convolution(node, parts[-1].outputs[0], dense, f"replaced_{result}", prefix="")
+        conv = _convolution(node, features, dense, f"replaced_{result}", kernel, prefix="")
         mark(conv, MARK_PRODUCT, "matmul" if len(shape) == _MAP_RANK else ROWS)
         if len(shape) == _MAP_RANK:
             _one_transpose_per_reader(node, conv)
@@ -203,7 +209,7 @@ class MatMulOfConstantToConv(NodePass):
         )
 
 
-_MAP_RANK = 4
+_MAP_RANK, _ROW_RANK = 4, 2
 
 
 def _one_transpose_per_reader(node: ir.Node, conv: ir.Node) -> None:
@@ -509,10 +515,9 @@ def dense_of(node: ir.Node) -> Dense | None:
 LARGEST_COVERED_MAP = 7
 """Longest side of a map that the kernel of a dense layer covers; a larger one is flattened.
 
-Provisional: one model shows a map that is covered, 4 x 4 x 16 behind a convolution (``case_019`` of operators.csv), two
-show one that is flattened, 8 x 8 x 16 behind a MaxPool (``vgg``) and 8 x 8 x 8 behind a Relu (``min_reset``). Where
-between them the limit lies was not seen: this is bernoulli2's largest kernel. The number of features and what computes
-the map tell the three apart as well."""
+Of a MatMul, 7 x 7 is covered and 8 x 8 is not (1 asked on bernoulli2, 2 asked on bernoulli2 and bayes-e); of a Gemm,
+recorded models show 4 x 4 x 16 behind a convolution covered (``case_019`` of operators.csv), 8 x 8 x 16 behind a
+MaxPool (``vgg``) and 8 x 8 x 8 behind a Relu (``min_reset``) flattened."""
 
 
 def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
@@ -524,6 +529,12 @@ def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
     if source is None or shape is None or len(shape) != 4 or int(np.prod(shape[1:])) != features:
         return None
     return source if max(shape[2:]) <= LARGEST_COVERED_MAP else None
+
+
+def _map_of_row(value: ir.Value, shape: tuple[int, ...]) -> ir.Value | None:
+    """The map of more than one pixel that ``value`` (1, C*H*W) is a reshaped view of; ``None`` where it is none."""
+    found = flattened_map(value, shape[-1]) if len(shape) == _ROW_RANK and shape[0] == 1 else None
+    return None if found is None or max((static_shape(found) or ())[2:]) == 1 else found
 
 
 def _per_output(bias: Array, outputs: int) -> Array | None:

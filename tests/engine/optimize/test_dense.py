@@ -261,6 +261,18 @@ def test_a_product_with_a_matrix_is_a_convolution_of_its_last_axis(shape: tuple[
     assert conv.metadata_props["hz.product"] == ("matmul" if len(shape) == 4 else "rows")
 
 
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [((1, 4, 3, 7), (3, 7)), ((1, 4, 8, 2), (1, 1)), ((2, 4, 3, 7), (1, 1)), ((1, 4, 1, 1), (1, 1))],
+)
+def test_a_product_of_one_flattened_map_covers_it(shape: tuple[int, ...], kernel: tuple[int, int]) -> None:
+    nodes = [node("Flatten", "x", "f"), node("MatMul", "f w", name="m")]
+    after = optimized(build(nodes, {"x": shape}, ["y"], {"w": normal(int(np.prod(shape[1:])), 5)}), "bayes-e")
+    (conv,) = (item for item in after.graph if item.op_type == "Conv")
+    assert conv.attributes["kernel_shape"].value == kernel
+    assert (conv.inputs[0].name == "x") == (kernel != (1, 1) or shape[2:] == (1, 1))
+
+
 def test_every_reader_of_a_product_but_the_first_has_a_transpose_of_its_own() -> None:
     nodes = [node("MatMul", "x w", "m", name="m"), node("Relu", "m", "a"), node("Abs", "m", "b"), node("Add", "a b")]
     _, after = applied(MatMulToConv(), build(nodes, {"x": (1, 2, 5, 3)}, ["y"], {"w": normal(3, 3)}))
