@@ -124,7 +124,8 @@ class MatMulToConv(NodePass):
         if source is None or shape is None or len(shape) < 2 or dense is None or source.dtype != ir.DataType.FLOAT:
             return False
         parts, name, result = [], f"{node.name}{dense.weight_name}", str(node.outputs[0].name)
-        whole_map, kernel = _map_of_row(source, shape), (1, 1)
+        whole_map = _map_of_row(source, shape)
+        kernel: tuple[int, ...] = (1, 1)
         if len(shape) != _MAP_RANK:
             name, result = f"{node.name}_{node.name}_{dense.weight_name}_converted_weight", f"replaced_{result}"
         else:
