@@ -113,7 +113,7 @@ class GemmToConv(GemmOfMapToConv):
 class MatMulToConv(NodePass):
     """``MatMul`` by a constant matrix becomes a 1x1 convolution of a map whose channels are its last axis.
 
-    That of one flattened map becomes a convolution whose kernel covers the map, as a ``Gemm`` does (9 of 9 conversions).
+    That of one flattened map becomes a convolution whose kernel covers it, as a ``Gemm`` does (9 of 9 conversions).
     Names as in the original's files, with ``_converted_weight`` and one more ``replaced_`` where the rank is not 4.
     """
 
