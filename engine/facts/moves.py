@@ -54,9 +54,7 @@ def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True)
 WAITING = frozenset({"HzChannelShuffle", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Transpose"})
 """Movements for which nothing is quantised, but for what is behind them (44 of 44 tensors asked on two marches).
 
-MaxPool, DepthToSpace and Max want their inputs in integers where their results are, a Concat also where something is
-that is moved from its result (behind a shuffle, Slice, Resize, Transpose and MaxPool: 6 of 6 asked), a Split and Gather
-always.
+MaxPool, DepthToSpace, Concat and Max want their inputs in integers where their results are, a Split and Gather always.
 """
 
 
@@ -69,9 +67,16 @@ def _wants(reader: ir.Node) -> bool:
     """Whether ``reader`` wants what it reads in integers."""
     if not is_quantised(reader) or waits(reader):
         return False
-    if not is_passive(reader):
-        return True
-    return any(map(_is_wanted_behind if reader.op_type == "Concat" else is_wanted, reader.outputs))
+    return not is_passive(reader) or any(map(is_wanted, reader.outputs))
+
+
+def is_joined_for_use(value: ir.Value) -> bool:
+    """Whether a Concat on the BPU joins ``value``, of which movements and maxima make what is wanted in integers.
+
+    Behind a shuffle, Slice, Resize, Transpose and MaxPool: 6 of 6 asked.
+    """
+    joins = (reader for reader in float_readers(value) if reader.op_type == "Concat" and is_quantised(reader))
+    return any(_is_wanted_behind(result) for join in joins for result in join.outputs)
 
 
 def _is_wanted_behind(value: ir.Value) -> bool:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu, refused_late
-from engine.facts.moves import is_passive, keeps_scale, moved_from, waits
+from engine.facts.moves import is_joined_for_use, is_passive, keeps_scale, moved_from, waits
 from engine.graph.scales import Gate, Margin, scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
@@ -217,7 +217,8 @@ def gate_of(site: ScaleSite) -> Gate | None:
     gate = None if site.operator is None or not on_bpu(site.node) else site.operator.gate(site.node)
     if gate is None or calibration is None or gate in ALWAYS_GATES:
         return gate if calibration is not None else None
-    return gate if site.result in site.waiting and attribute(calibration, "qtype") == "int8" else None
+    waits = site.result in site.waiting and not is_joined_for_use(site.node.outputs[0])
+    return gate if waits and attribute(calibration, "qtype") == "int8" else None
 
 
 def _gated(site: ScaleSite) -> Iterator[Constraint]:
