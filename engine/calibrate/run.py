@@ -30,7 +30,9 @@ from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.statistics import Statistics
 from engine.extensions import CORRECTIONS as OWN_CORRECTIONS
 from engine.floats.float_model import Kernels
+from engine.floats.overflows import LARGEST_EXPONENT, is_mish
 from engine.ir import attribute, calibration_nodes
+from engine.rulebook.integers import MISH_OVERFLOW
 from engine.terms import CalibrationType
 
 logger = logging.getLogger(__name__)
@@ -70,7 +72,10 @@ def run_calibration(
         return widen_results(given) if is_load else given
     if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads, outputs=outputs)
-    statistics = _with_constants(statistics, [placed], _wanted(options, threads))
+    wanted = _wanted(options, threads)
+    statistics = _with_constants(statistics, [placed], wanted)
+    if wanted.overflows:
+        _tell_overflows(optimized, statistics)
     subject = Subject(optimized, placed, statistics, data, threads)
     calibrated = _choose_thresholds(subject, options)
     note_rules(calibrated, statistics, candidates_of(options))
@@ -153,6 +158,21 @@ def _with_constants(found: Statistics, placements: Sequence[ir.Model], wanted: S
 def needs_data(options: CalibrationOptions) -> bool:
     """Whether thresholds come from calibration data."""
     return options.calibration_type in SEARCHES or method_of(options).needs_data
+
+
+def _tell_overflows(optimized: ir.Model, statistics: Statistics) -> None:
+    """Warn of every Mish that reads values whose results, as in the original, are not measured."""
+    for node in filter(is_mish, optimized.graph):
+        found = statistics.tensors.get(str(node.inputs[0].name)) if node.inputs[0] is not None else None
+        if found is not None and found.pooled.maximum > LARGEST_EXPONENT:
+            logger.warning(
+                "Node %s (Mish) reads values of up to %.4g: as in the original, what it gives for those above %.4g is "
+                "not measured, so that its threshold may be too small (rule %s). compatibility: clean measures it.",
+                node.name,
+                found.pooled.maximum,
+                LARGEST_EXPONENT,
+                MISH_OVERFLOW,
+            )
 
 
 def _log_method(options: CalibrationOptions) -> None:

@@ -73,7 +73,8 @@ def _wants(reader: ir.Node) -> bool:
 def is_joined_for_use(value: ir.Value) -> bool:
     """Whether a Concat on the BPU joins ``value``, of which movements and maxima make what is wanted in integers.
 
-    Behind a shuffle, Slice, Resize, Transpose and MaxPool: 6 of 6 asked.
+    Behind a shuffle, Slice, Resize, Transpose and MaxPool: 6 of 6 asked. It matters for results of functions alone:
+    other operands take the scale of the Concat only where that itself is wanted (``shuffles/units_bayes-e``).
     """
     joins = (reader for reader in float_readers(value) if reader.op_type == "Concat" and is_quantised(reader))
     return any(_is_wanted_behind(result) for join in joins for result in join.outputs)

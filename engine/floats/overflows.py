@@ -20,15 +20,16 @@ def with_overflows(model: ir.Model) -> ir.Model:
 
     Every tensor keeps its name, and every other number its bits.
     """
-    if not any(map(_is_mish, model.graph)):
+    if not any(map(is_mish, model.graph)):
         return model
     model = model.clone()
-    for node in tuple(filter(_is_mish, model.graph)):
+    for node in tuple(filter(is_mish, model.graph)):
         _let_overflow(model.graph, node)
     return model
 
 
-def _is_mish(node: ir.Node) -> bool:
+def is_mish(node: ir.Node) -> bool:
+    """Whether ``node`` is a Mish of the optimised graph."""
     return node.domain == HORIZON_DOMAIN and node.op_type == "HzMish"
 
 

@@ -27,7 +27,8 @@ R = TypeVar("R")
 
 FEW, MANY = 8, 32
 """Images that every guess is tried on, and those that the best are."""
-_FINALISTS = 3
+FINALISTS = 3
+"""Best guesses that are tried on all."""
 SURE, LIKELY = 0.01, 0.1
 """Probabilities of chance below which a guess is sure, or likely."""
 
@@ -155,7 +156,7 @@ def decide(
     few = min(FEW, len(images))
     ranked = sorted(answers.tried(guesses, few), key=_falling)
     if len(images) > few:
-        finalists = {found.guess for found in ranked[:_FINALISTS]} | {guesses[0]}
+        finalists = {found.guess for found in ranked[:FINALISTS]} | {guesses[0]}
         finalists |= {found.guess for found in ranked if _is_twin(found.guess, ranked[0].guess)}
         again = answers.tried([found.guess for found in ranked if found.guess in finalists], len(images))
         ranked = sorted(again, key=_falling) + [found for found in ranked if found.guess not in finalists]

@@ -31,6 +31,7 @@ from harness.onboarding.head_guess import HeadGuess
 from harness.onboarding.heads import guess_head
 from harness.onboarding.judging import (
     FEW,
+    FINALISTS,
     MANY,
     Answer,
     Basis,
@@ -174,7 +175,8 @@ def propose(
 
 def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, fits: bool) -> str:
     """What the float model runs on, and about how long, where that is long; else empty."""
-    tried = len(normalisations(network.channels)) * FEW + (MANY - FEW) * _FINALISTS
+    again = FINALISTS + 1  # one that differs from the best in the order of colours
+    tried = len(normalisations(network.channels)) * FEW + (MANY - FEW) * again
     if not fits:
         tried = 2 * tried if head.task is TaskKind.CLASSIFICATION else 0
     seconds = network.seconds * (tried + options.evaluation) / runs_at_once()
@@ -186,8 +188,6 @@ def _waiting(network: NetworkFile, head: HeadGuess, options: OwnImagesOptions, f
     )
 
 
-_FINALISTS = 4
-"""Normalisations that are usually tried on all images: the best three, and one that differs in the colours."""
 _LONG = 10.0
 """Seconds from which it is said how long something takes."""
 _UNTOLD = (

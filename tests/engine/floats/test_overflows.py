@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from engine.calibrate import CalibrationOptions
+from engine.calibrate import ArrayData, CalibrationOptions, run_calibration
 from engine.calibrate.statistics.collection import StatisticsOptions, collect
 from engine.floats.float_model import FloatSession
 from engine.floats.overflows import LARGEST_EXPONENT, with_overflows
 from engine.ir import HORIZON_DOMAIN
+from engine.place import place
 from engine.terms import Compatibility
+from tests.conftest import ROOT
 
+CASES = sorted((ROOT / "tests" / "parity" / "recorded" / "overflows").iterdir())
 VALUES = np.array([-200.0, -3.0, 0.5, 20.0, 88.5, LARGEST_EXPONENT, 88.73, 300.0], np.float32).reshape(1, 2, 2, 2)
 
 
@@ -81,3 +88,27 @@ def test_what_is_not_a_number_is_not_measured_unless_the_conversion_is_clean(
     found = collect(mish(), ["x", "m"], {"x": VALUES}, options)
     assert found.tensors["x"].pooled.maximum == 300.0
     assert found.tensors["m"].pooled.maximum == pytest.approx(largest)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_recorded_cases_pass_the_limit(case: Path) -> None:
+    """One in which nothing does would agree without the rule."""
+    model = onnx.load(case / "model.onnx")
+    (first,) = [node.output[0] for node in model.graph.node if node.op_type == "Softplus"][:1]
+    read = next(node.input[0] for node in model.graph.node if first in node.output)
+    model.graph.output.append(helper.make_tensor_value_info(read, TensorProto.FLOAT, None))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    samples = [np.fromfile(file, np.float32).reshape(given.shape) for file in sorted((case / "cal_0").iterdir())]
+    assert max(session.run([read], {given.name: sample})[0].max() for sample in samples) > LARGEST_EXPONENT
+
+
+@pytest.mark.parametrize(("compatibility", "told"), [(Compatibility.ORIGINAL, 1), (Compatibility.CLEAN, 0)])
+def test_a_calibration_tells_of_it(compatibility: Compatibility, told: int, caplog: pytest.LogCaptureFixture) -> None:
+    optimized, options = mish(), CalibrationOptions(compatibility=compatibility)
+    placed = place(optimized, "bayes-e").model
+    with caplog.at_level(logging.WARNING):
+        run_calibration(optimized, placed, ArrayData({"x": VALUES}), options)
+    lines = [record.getMessage() for record in caplog.records if "Mish" in record.getMessage()]
+    assert len(lines) == told
+    assert all(line.startswith("Node mish (Mish) reads values of up to 300: ") for line in lines)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from harness.backends.stages.rank import SENSITIVITY_SAMPLES
 from harness.suites.settings import Int16Kind, Int16Policy, Settings
-from harness.trials.work import longest_first, search_work, usual_work
+from harness.trials.work import SEARCH_SAMPLES, longest_first, search_work, usual_work
 from tests.harness import fakes
 
 TOP_1, TOP_2 = (Settings(int16=Int16Policy(kind=Int16Kind.TOP_K, count=count)) for count in (1, 2))
@@ -15,6 +16,7 @@ def test_int16_and_methods_with_searches_take_longer() -> None:
     assert usual_work(plain) < usual_work(wide)
     assert usual_work(plain) < usual_work(kl)
     assert search_work(plain) == 0 < search_work(fakes.spec(settings=TOP_1))
+    assert SEARCH_SAMPLES == SENSITIVITY_SAMPLES, "estimates name what the stage takes"
 
 
 def test_the_longest_come_first_and_equal_ones_keep_their_order() -> None:
