@@ -10,6 +10,7 @@ numba fixes its CPU on import; those of one level at the same time. ``hatch_buil
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from numba import types
 
 from engine.calibrate import compiled as statistics
 from engine.floats import compiled as floats
+from engine.native.intermediate import intermediate_code
 from engine.native.loops import Argument, Loop
 from engine.native.prebuilt import FOLDER, PARTS, PREFIX, object_names, supported
 from engine.native.registers import LEVEL, LEVELS, Level
@@ -90,10 +92,11 @@ def names_of(part: int) -> tuple[str, ...]:
 
 def write_object(part: int, path: str) -> None:
     """Compile the functions of ``part`` for the CPU that numba compiles for, as one object with plain names."""
+    gc.disable()  # a tenth of the time: what numba knows of a function stays alive anyway
     whole = binding.parse_assembly(NOTHING_TO_FREE)
-    machine: Any = None
-    for name in names_of(part):
-        machine = _link(whole, *_compiled(name))
+    with intermediate_code() as machine:
+        for name in names_of(part):
+            _link(whole, *_compiled(name))
     _as_one(whole, machine)
     outside = {function.name for function in whole.functions if function.is_declaration} - ALLOWED
     outside = {name for name in outside if not name.startswith("llvm.")}
@@ -117,13 +120,12 @@ def _compiled(name: str) -> tuple[Any, str]:
     return compiled.library, loop_caller(PREFIX + name, compiled.fndesc.llvm_func_name, loop)
 
 
-def _link(whole: Any, library: Any, text: str) -> Any:
-    """Take numba's ``library`` and the function ``text`` into the module ``whole``; what made the code."""
+def _link(whole: Any, library: Any, text: str) -> None:
+    """Take numba's ``library`` and the function ``text`` into the module ``whole``."""
     module = library._final_module
     whole.triple, whole.data_layout = module.triple, module.data_layout
     whole.link_in(binding.parse_bitcode(module.as_bitcode()))
     whole.link_in(binding.parse_assembly(text))
-    return library._codegen._tm
 
 
 def kind_of(argument: Argument) -> Any:
@@ -197,16 +199,29 @@ def _as_one(module: Any, machine: Any) -> None:
     """Optimise all kernels together: what one of them alone calls becomes part of it, and what none calls goes.
 
     numba adds the latter for calls from Python; and functions of a library of its own stay functions, so that an
-    instruction of 16 numbers spent a third of its time on calls.
+    instruction of 16 numbers spent a third of its time on calls. As in numba, what is always inlined is inlined first,
+    and counts of references go before loops are looked at.
     """
     entries = {PREFIX + name for name in NAMES}
     for value in [*module.functions, *module.global_variables]:
         if not value.is_declaration and value.name not in entries:
             value.linkage = "internal"
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
-    passes = builder.getModulePassManager()
-    passes.add_strip_dead_prototype_pass()
-    passes.run(module, builder)
+    inlining, inlining_builder = _pipeline(machine, 0)
+    inlining.add_loop_rotate_pass()
+    inlining.add_instruction_combine_pass()
+    inlining.add_jump_threading_pass()
+    inlining.add_refprune_pass()
+    inlining.run(module, inlining_builder)
+    whole, whole_builder = _pipeline(machine, 3)
+    whole.add_refprune_pass()
+    whole.add_strip_dead_prototype_pass()
+    whole.run(module, whole_builder)
+
+
+def _pipeline(machine: Any, level: int) -> tuple[Any, Any]:
+    """LLVM's passes of optimisation ``level`` over a module, to which more can be added, and their builder."""
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=level))
+    return builder.getModulePassManager(), builder
 
 
 def chosen(word: str) -> tuple[Level, ...]:
