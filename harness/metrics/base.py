@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,36 +25,49 @@ class Score:
 
     Attributes:
         value: the metric, 0..1.
-        stderr: standard error of ``value`` for another sample of as many images.
+        error: standard error of ``value`` for another sample of as many images; None where ``statistic`` tells it.
         per_sample: float64, shape (images,), 0..1: quality of each image's output alone, in the order of the split; 1
             where there is nothing to find and nothing was found.
-        resampled: ``value`` on the resamples that all models share (:func:`harness.metrics.resampling.weightings`),
-            float64, shape (rows,), NaN where it is not defined; None where ``value`` is the mean of ``per_sample``.
         informative: bool, shape (images,): which images hold something to find by the targets; None where all do.
+        statistic: ``value`` of other numbers of each image; None where it is the mean of ``per_sample``.
     """
 
     value: float
-    stderr: float
+    error: float | None
     per_sample: NDArray[np.float64]
-    resampled: NDArray[np.float64] | None = None
     informative: NDArray[np.bool_] | None = None
+    statistic: Statistic | None = None
 
     @classmethod
     def mean(cls, per_sample: NDArray[np.float64], informative: NDArray[np.bool_] | None = None) -> Score:
         """The mean of ``per_sample``, with the standard error of a mean."""
         count = len(per_sample)
         error = float(per_sample.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
-        return cls(float(per_sample.mean()), error, per_sample, informative=informative)
+        return cls(float(per_sample.mean()), error, per_sample, informative)
 
     @classmethod
     def of(
         cls, statistic: Statistic, per_sample: NDArray[np.float64], informative: NDArray[np.bool_] | None = None
     ) -> Score:
         """``statistic`` of all images once, with the standard error of a bootstrap."""
-        count = len(per_sample)
-        value = float(statistic(np.ones((1, count), np.float32))[0])
-        values = resampled(statistic, count)
-        return cls(value, spread(draws_of(values)), per_sample, values, informative)
+        value = float(statistic(np.ones((1, len(per_sample)), np.float32))[0])
+        return cls(value, None, per_sample, informative, statistic)
+
+    @cached_property
+    def resampled(self) -> NDArray[np.float64] | None:
+        """``value`` on the resamples that all models share (:func:`harness.metrics.resampling.weightings`).
+
+        Computed when it is first asked for: float64, shape (rows,), NaN where it is not defined; None where ``value``
+        is the mean of ``per_sample``.
+        """
+        return None if self.statistic is None else resampled(self.statistic, len(self.per_sample))
+
+    @cached_property
+    def stderr(self) -> float:
+        """Standard error of ``value``."""
+        if self.error is not None:
+            return self.error
+        return 0.0 if self.resampled is None else spread(draws_of(self.resampled))
 
 
 def read_only(outputs: Sequence[Array]) -> list[Array]:
