@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.errors import ModelError
 from engine.floats.batching import BATCH, computes_samples_apart
 from engine.floats.fake_quantization import lower_calibration
-from engine.floats.float_model import make_outputs, numpy_type
+from engine.floats.float_model import FloatSession, Kernels, make_outputs, numpy_type
 from engine.ir import constant_of, shape_of, to_bytes
 from engine.ops.foreign.custom import is_custom
 
@@ -59,21 +59,40 @@ class TogetherSession:
     """
 
     def __init__(self, model: ir.Model, outputs: Sequence[str], threads: int | None = None) -> None:
-        from engine.floats.runtime import open_session
-
-        standard = lower_calibration(model)
-        make_outputs(standard, outputs)
-        self._types = {str(value.name): numpy_type(value) for value in standard.graph.inputs}
-        self._names = [str(value.name) for value in standard.graph.outputs]
-        self._shapes = {str(value.name): shape_of(value) for value in standard.graph.outputs}
-        _forget_batch(standard)
-        self._session = open_session(to_bytes(standard), threads=threads, blocked_layouts=False)
+        self._model, self._outputs, self._threads = model, outputs, threads
+        values = {str(value.name): value for node in model.graph for value in node.outputs}
+        self._rows = {name: shape_of(values[name])[1:] for name in outputs}
+        self._sessions: dict[int, FloatSession] = {}
 
     def visit(self, feed: Mapping[str, NDArray[Any]], see: Callable[[int, str, NDArray[np.float32]], None]) -> None:
         """Show every output for all samples of ``feed``, in rows of the shape that it has for one sample."""
-        arrays = {name: np.asarray(feed[name], kind, order="C") for name, kind in self._types.items()}
-        for name, values in zip(self._names, self._session.run(None, arrays), strict=True):
-            see(0, name, np.ascontiguousarray(values).reshape(-1, *self._shapes[name][1:]))
+        (samples,) = {len(array) for array in feed.values()}
+        if samples not in self._sessions:
+            model = _for_samples(self._model, samples)
+            self._sessions[samples] = FloatSession(
+                model, self._outputs, threads=self._threads, kernels=Kernels.PLAIN, max_batch=1
+            )
+
+        def show(_: int, name: str, values: NDArray[np.float32]) -> None:
+            see(0, name, np.ascontiguousarray(values).reshape(-1, *self._rows[name]))
+
+        self._sessions[samples].visit(feed, show)
+
+
+def _for_samples(model: ir.Model, samples: int) -> ir.Model:
+    """A copy of ``model`` with the shapes that its tensors have for so many samples."""
+    standard = lower_calibration(model)
+    values = [value for node in standard.graph for value in node.outputs if value.name]
+    make_outputs(standard, [str(value.name) for value in values])
+    shapes = {name: array.shape for name, array in _run(standard, samples).items()}
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        value.shape = ir.Shape([samples, *shape_of(value)[1:]])
+    for node in copy.graph:
+        for value in node.outputs:
+            if value.name in shapes:
+                value.shape = ir.Shape(shapes[value.name])
+    return copy
 
 
 def mixes_group(model: ir.Model) -> bool:
