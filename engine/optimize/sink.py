@@ -183,7 +183,7 @@ class SinkReshape(_Sink):
 
     Operands may broadcast, and reductions may run, along axes that it keeps whole. One that keeps the number of
     dimensions passes arithmetic of a single tensor only (of a second tensor or a constant along its axes 6 of 6 asked
-    stay; of fewer dimensions 2 of 2 pass). The arithmetic's result is called
+    stay; of fewer dimensions 2 of 2 pass), and no mean (6 of 6 asked, of lines, pixels and channels). The arithmetic's result is called
     ``<y>_reshape``, a constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
     """
 
@@ -233,7 +233,8 @@ class SinkReshape(_Sink):
                 return False
             return _sink_slice(node, movements[0], kept)
         tensors = len(movements) + sum(array.size > 1 for array in _operands(node).values())
-        if len(before) == len(after) and tensors > 1:
+        axes = _axes(node, len(after))
+        if len(before) == len(after) and (tensors > 1 or axes is not None):
             return False
         arrays: dict[int, Array] = {}
         for index, array in _operands(node).items():
@@ -241,7 +242,6 @@ class SinkReshape(_Sink):
             if shape is None:
                 return False
             arrays[index] = array.reshape(shape)
-        axes = _axes(node, len(after))
         inner = None if axes is None else kept.axes(axes)
         if axes is not None and inner is None:
             return False
