@@ -393,7 +393,7 @@ def per_channel(array: Array, shape: tuple[int, ...]) -> NDArray[np.float64] | N
     if len(shape) < 2 or array.ndim > len(shape):
         return None
     wide = np.asarray(array, np.float64).reshape((1,) * (len(shape) - array.ndim) + array.shape)
-    if wide.size > wide.shape[1] or wide.size > 1 and wide.shape[1] == 1 != shape[1]:
+    if wide.size > wide.shape[1] or (wide.size > 1 and wide.shape[1] == 1 != shape[1]):
         return None
     return np.ascontiguousarray(np.broadcast_to(wide.reshape(-1), (shape[1],)))
 

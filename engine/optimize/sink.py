@@ -183,8 +183,8 @@ class SinkReshape(_Sink):
 
     Operands may broadcast, and reductions may run, along axes that it keeps whole. One that keeps the number of
     dimensions passes arithmetic of a single tensor only (of a second tensor or a constant along its axes 6 of 6 asked
-    stay; of fewer dimensions 2 of 2 pass), and no mean (6 of 6 asked, of lines, pixels and channels). The arithmetic's result is called
-    ``<y>_reshape``, a constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
+    stay; of fewer dimensions 2 of 2 pass), and no mean (6 of 6 asked, of lines, pixels and channels). The arithmetic's
+    result is called ``<y>_reshape``, a constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
     """
 
     moves = "Reshape"
