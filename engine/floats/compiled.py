@@ -14,6 +14,7 @@ _ELEMENTWISE = "engine.floats.elementwise_loops"
 SWISH = Loop(_ELEMENTWISE, "swish", (_NUMBERS, _WHOLE, _NUMBERS))
 GELU = Loop(_ELEMENTWISE, "gelu", (_NUMBERS, _WHOLE, _NUMBERS))
 RSQRT = Loop(_ELEMENTWISE, "rsqrt", (_NUMBERS, Argument("float32"), _NUMBERS))
+ROOT = Loop(_ELEMENTWISE, "root", (_NUMBERS, _NUMBERS))
 
 SOFTMAX_ROWS = Loop("engine.floats.softmax.loops", "softmax_rows", (_ROWS, _ROWS))
 MEAN_OF_MIDDLE = Loop("engine.floats.reduction_loops", "mean_of_middle", (_MAPS, _ROWS))
@@ -24,5 +25,5 @@ DEPTHWISE = Loop(
     (_MAPS, _ROWS, _NUMBERS, _WHOLE, _NUMBERS, _NUMBERS, _WHOLE, _NUMBERS, _MAPS),
 )
 
-LOOPS = (SWISH, GELU, RSQRT, SOFTMAX_ROWS, MEAN_OF_MIDDLE, DEPTHWISE)
+LOOPS = (SWISH, GELU, RSQRT, ROOT, SOFTMAX_ROWS, MEAN_OF_MIDDLE, DEPTHWISE)
 """All of them; their names differ from those of other rooms, and of the simulator's kernels."""

@@ -8,6 +8,7 @@ order of operations brings to the original's bits. ONNX Runtime computes everyth
 * ``HzSwish``: ``x * (1 / (1 + exp(-x)))`` with the C library's ``expf``.
 * ``HzRsqrt``: the sum in float32, root and quotient in float64.
 * ``HzGelu``: in float64, rounded once.
+* ``Sqrt``: in fours, a step of Newton's from the CPU's estimate of the reciprocal root.
 * ``ReduceMean`` over one axis that is not the last: in fours.
 * ``Tanh``: ONNX Runtime's own, which passes 1 by up to 2e-7 from 7.9 on; 8 of 8 such thresholds are 1. On
   bernoulli2 a sum with 1 behind it is computed in float, where half of all values would be rounded otherwise.
@@ -26,7 +27,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
-from engine.floats.compiled import ELEMENTWISE_BLOCK, GELU, MEAN_OF_MIDDLE, RSQRT, SOFTMAX_ROWS, SWISH
+from engine.floats.compiled import ELEMENTWISE_BLOCK, GELU, MEAN_OF_MIDDLE, ROOT, RSQRT, SOFTMAX_ROWS, SWISH
 from engine.floats.rational import LIMIT, TANH_ABOVE, TANH_BELOW
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
 from engine.native.loops import Loop
@@ -55,7 +56,7 @@ def has_own_arithmetic(node: ir.Node) -> bool:
             return _middle_of(node) is not None
         case "Softmax":
             return _length_of_rows(node) is not None
-        case "Tanh":  # that of a composite has no shape
+        case "Sqrt" | "Tanh":  # that of a composite has no shape
             return node.outputs[0].dtype == ir.DataType.FLOAT and static_shape(node.outputs[0]) is not None
     return True
 
@@ -104,6 +105,13 @@ def _rsqrt(node: ir.Node) -> Compute:
 
     def compute(source: Array, result: Array) -> None:
         RSQRT(np.ascontiguousarray(source).reshape(-1), epsilon, result.reshape(-1))
+
+    return compute
+
+
+def _root(node: ir.Node) -> Compute:
+    def compute(source: Array, result: Array) -> None:
+        ROOT(np.ascontiguousarray(source).reshape(-1), result.reshape(-1))
 
     return compute
 
@@ -192,6 +200,7 @@ OWN_ARITHMETIC: Mapping[tuple[str, str], Callable[[ir.Node], Compute]] = Mapping
         (HORIZON_DOMAIN, "HzRsqrt"): _rsqrt,
         ("", "ReduceMean"): _mean,
         ("", "Softmax"): _softmax,
+        ("", "Sqrt"): _root,
         ("", "Tanh"): _tanh,
     }
 )

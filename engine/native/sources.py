@@ -15,6 +15,7 @@ COMPILED = (
     "calibrate/statistics/divergence.py",
     "calibrate/statistics/loops.py",
     "floats/compiled.py",
+    "floats/estimate.py",
     "floats/multiply_add.py",
     "floats/*_loops.py",
     "floats/fused.py",

@@ -31,7 +31,7 @@ from engine.optimize.base import (
     substitute,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.dense import MARK_PRODUCT, ROWS, says_its_axis
+from engine.optimize.dense import MARK_PRODUCT, ROWS, says_its_axis, with_offset
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -212,13 +212,13 @@ class FoldAffineIntoNext(GraphPass):
         group = attribute(following, "group", 1)
         channels_per_group = weight.shape[1]
         wide = weight.astype(np.float64).reshape(group, -1, channels_per_group, int(np.prod(weight.shape[2:])))
-        moved = np.einsum("goik,gi->go", wide, affine.offset.reshape(group, channels_per_group)).reshape(-1)
         scaled = wide * affine.scale.reshape(group, 1, channels_per_group, 1)
-        if not _representable(scaled, bias + moved):
+        moved = with_offset(weight, bias, affine.offset, group)
+        if not _representable(scaled, moved):
             return False
         replace_constant(following, 1, scaled.reshape(weight.shape).astype(np.float32))
         if np.any(affine.offset != 0.0) or not _has_bias(following):  # a factor too gives it one, of zeros
-            _set_bias(following, bias + moved, _suffix(node))
+            _set_bias(following, moved, "bias")
         node.outputs[0].replace_all_uses_with(value)
         graph_of(node).remove(node, safe=True)
         return True
