@@ -22,7 +22,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from engine.errors import InferenceError, ModelError
 from engine.floats.batching import computes_samples_apart, mixes_samples, with_symbolic_batch
 from engine.floats.chained import ChainedRunner, run_bound
-from engine.floats.depthwise import extract_depthwise
+from engine.floats.depthwise import extract_depthwise, widen_windows
 from engine.floats.fake_quantization import lower_calibration
 from engine.floats.own_arithmetic import has_own_arithmetic
 from engine.ir import shape_of, take_initializers_out, to_bytes
@@ -84,6 +84,8 @@ class FloatSession:
         model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic if plain else None)
         if outputs is not None:
             make_outputs(model, outputs)
+        if plain:
+            widen_windows(model)
         take_initializers_out(model)
         self.inputs = {str(value.name): shape_of(value) for value in model.graph.inputs}
         self.outputs = {str(value.name): shape_of(value) for value in model.graph.outputs}
