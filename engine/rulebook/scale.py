@@ -186,8 +186,8 @@ def _largest_of_operands(site: ScaleSite) -> Iterator[Constraint]:
 
 
 def _result_takes_the_source(site: ScaleSite) -> Iterator[Constraint]:
-    """The result takes the scale of the input, unless it takes another; where that follows another, its own."""
-    yield ScaleOf(site.result, site.source, How.AS_MEASURED if site.result not in site.waiting else How.IF_FREE)
+    """The result takes the scale of the input, unless it takes another; its own where that is led by another."""
+    yield ScaleOf(site.result, site.source, How.AS_MEASURED)
 
 
 def _fixed(site: ScaleSite) -> Iterator[Constraint]:
