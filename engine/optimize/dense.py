@@ -447,35 +447,12 @@ def _convolution(
 def _gemm_result(node: ir.Node, conv: ir.Node, rules: GraphRules) -> list[ir.Node]:
     """What restores the shape of ``node`` behind its convolution."""
     shape = static_shape(node.outputs[0]) or ()
-    if rules.dense_transposes and shape[0] == 1 and _is_operand(node.outputs[0]):
-        return [_row_result(node, conv)]
     parts, output = [], f"replaced_{node.outputs[0].name}"
     if rules.dense_transposes:
         parts.append(_transpose(node, conv.outputs[0], "transpose_output", _LAST_AXIS_BACK, output))
     source = parts[-1].outputs[0] if parts else conv.outputs[0]
     names = (f"{node.name}_reshape_output", f"{node.name}_reshaped_output", f"{node.name}_reshape_output_shape_dim4")
     return [*parts, _reshape(node, source, shape, *names, written=(-1, *shape[1:]))]
-
-
-def _is_operand(value: ir.Value) -> bool:
-    """Whether a reader of ``value`` adds another tensor or a constant to it, multiplies it by one, or the inverse.
-
-    Constants count: ``crnn_gru`` has other operators where they do not.
-    """
-    return any(is_standard(usage.node, "Add", "Sub", "Mul", "Div") for usage in value.uses())
-
-
-def _row_result(node: ir.Node, conv: ir.Node) -> ir.Node:
-    """The ``Reshape`` that restores the one row of ``node``.
-
-    What is added to the row or multiplied by it then moves to the channels of the map before it (``crnn_gru``,
-    ``min_gru``); so it does behind the ``Gemm`` of a map, which no recorded network has. A function of the row alone
-    passes a ``Transpose`` and a ``Reshape``, as its name says (``vgg``, ``senet_fc``).
-    """
-    names = (f"{node.name}_transpose_output_reshape", f"replaced_{node.outputs[0].name}")
-    shape = static_shape(node.outputs[0]) or ()
-    target = f"{node.name}_reshape_output_shape_dim4"
-    return _reshape(node, conv.outputs[0], shape, *names, target, written=(-1, *shape[1:]))
 
 
 def _transpose(

@@ -217,6 +217,8 @@ class SinkReshape(_Sink):
         return MARK_PRODUCT in node.metadata_props or _joins_or_divides_pixels(before, after)
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
+        if any(is_standard(_producer_of(movement), "Gemm") for movement in movements):
+            return False  # until it is a convolution: what is added behind the Reshape is part of that (4 of 4 asked)
         after = static_shape(node.outputs[0]) or ()
         pairs = [(static_shape(m.inputs[0]), static_shape(m.outputs[0])) for m in movements]
         known = [(a, b) for a, b in pairs if a is not None and b is not None]
