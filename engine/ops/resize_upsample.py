@@ -72,9 +72,6 @@ class ResizeRule(FloatRule):
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if len(before) != 4 or before[:2] != after[:2]:
             return because(Code.RANK_4_SIZES)
-        if is_nearest(node):
-            whole = all(out % size == 0 for size, out in spatial_sizes(node))
-            return refused_factors(before[2:], after[2:], march) if whole else None
         return refused_linear(node, march) if attribute(node, "mode") == "linear" else None
 
     def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
@@ -82,6 +79,10 @@ class ResizeRule(FloatRule):
             whole = all(out % size == 0 for size, out in spatial_sizes(node))
             if not whole:
                 return because(Code.NEAREST_NOT_WHOLE)
+            sizes = spatial_sizes(node)
+            factors = refused_factors([before for before, _ in sizes], [after for _, after in sizes], march)
+            if factors is not None:
+                return factors
             return None if march.repeats_rows_alone or not _repeats_rows_alone(node) else because(Code.NEAREST_ROWS)
         if attribute(node, "mode") != "linear":
             return because(Code.RESIZE_MODE, mode=str(attribute(node, "mode")))
