@@ -385,7 +385,8 @@ KEPT: ScaleTable = Table(
     [
         Rule(
             "scale.kept",
-            "The result of a Relu or Clip that no convolution absorbs has the scale of its input.",
+            "The result of a Relu or Clip that no convolution absorbs has the scale of its input; where what is first "
+            "wanted of that leads it, that of its own values.",
             Pattern("could rescale and does not", keeps_threshold),
             _result_takes_the_source,
         ),

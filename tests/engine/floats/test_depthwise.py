@@ -15,6 +15,7 @@ from engine.floats import depthwise
 from engine.floats.chained import ChainedRunner
 from engine.floats.depthwise import DepthwiseNode, extract_depthwise, is_depthwise
 from engine.floats.float_model import FloatSession, Kernels
+from engine.floats.fused import fused
 
 Floats = NDArray[np.float32]
 
@@ -126,3 +127,40 @@ def test_a_machine_with_another_order_of_sums_keeps_its_runtime(monkeypatch: pyt
         assert not extract_depthwise(ir.from_proto(network()))
     finally:
         depthwise._is_reproduced.cache_clear()
+
+
+@pytest.mark.parametrize(("side", "stride"), [(7, 2), (7, 1), (5, 2)])
+def test_two_results_a_channel_are_sums_in_order(side: int, stride: int) -> None:
+    """Also of the window for which ONNX Runtime has another kernel: one multiply-add after the other, the bias last."""
+    rng, groups, size = np.random.default_rng(0), 4, 16
+    weight = rng.standard_normal((2 * groups, 1, side, side), np.float32)
+    bias = rng.standard_normal(2 * groups, np.float32)
+    source = rng.standard_normal((1, groups, size, size), np.float32)
+    pad, rows = side // 2, (size - 1) // stride + 1
+    conv = helper.make_node(
+        "Conv",
+        ["x", "w", "b"],
+        ["y"],
+        "conv",
+        kernel_shape=[side] * 2,
+        strides=[stride] * 2,
+        pads=[pad] * 4,
+        group=groups,
+    )
+    graph = helper.make_graph(
+        [conv],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, source.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2 * groups, rows, rows))],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    found = FloatSession(ir.from_proto(proto), kernels=Kernels.PLAIN, max_batch=1).run({"x": source})["y"]
+    padded = np.pad(source, ((0, 0), (0, 0), (pad, pad), (pad, pad))).repeat(2, axis=1)
+    total = np.zeros_like(found)
+    for row, column in np.ndindex(side, side):
+        seen = padded[:, :, row : row + stride * rows : stride, column : column + stride * rows : stride][
+            ..., :rows, :rows
+        ]
+        total = fused(seen, np.broadcast_to(weight[:, 0, row, column, None, None], seen.shape).copy(), total)
+    np.testing.assert_array_equal(found, total + bias[:, None, None])

@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from engine.floats.float_model import FloatSession, Kernels
 from engine.floats.grouping import GROUP, TogetherSession, group_size, mixes_group
 
 
@@ -91,3 +92,24 @@ def test_a_group_runs_as_the_network_stands() -> None:
     first = positive[:1].reshape(1, 2, 2, 2, 2, 2).max(axis=(3, 5)).repeat(2, axis=2).repeat(2, axis=3)
     assert np.array_equal(shown["f"], first)
     assert np.array_equal(shown["y"], positive + first)
+
+
+def test_a_group_has_the_bits_of_its_samples() -> None:
+    """A Swish among others: what ptqlab computes itself it computes in groups as well."""
+    swish = helper.make_node("HzSwish", ["r"], ["s"], domain="horizon")
+    empty = np.empty(0, np.float32)
+    constants = {"roi": empty, "scales": empty, "sizes": np.asarray([1, 2, 8, 8], np.int64)}
+    resize = helper.make_node("Resize", ["s", "roi", "scales", "sizes"], ["y"], mode="nearest")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2, 4, 4))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2, 8, 8))
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 2, 4, 4)) for name in ("r", "s")]
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    nodes = [helper.make_node("Neg", ["x"], ["r"]), swish, resize]
+    graph = helper.make_graph(nodes, "g", [x], [y], initializers, value_info=infos)
+    opsets = [helper.make_opsetid("", 11), helper.make_opsetid("horizon", 1)]
+    model = ir.from_proto(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    data = np.random.default_rng(0).standard_normal((GROUP, 2, 4, 4), np.float32)
+    found: dict[str, np.ndarray] = {}
+    TogetherSession(model, ["s"]).visit({"x": data}, lambda _, name, values: found.update({name: values.copy()}))
+    alone = FloatSession(model, ["s"], kernels=Kernels.PLAIN, max_batch=1).run({"x": data})["s"]
+    np.testing.assert_array_equal(found["s"], alone)
