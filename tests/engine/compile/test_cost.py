@@ -47,6 +47,38 @@ def test_only_what_enters_the_model_is_brought_into_the_layout_of_the_array() ->
     assert layer_costs(alone(CostKind.CONV, image, image, inner=False), latency)[0].arrange_us == 0
 
 
+def test_loads_leave_one_block_of_channels_as_it_is_and_take_long_over_nv12() -> None:
+    """Asked on bernoulli2 at 28 x 28: 4 to 16 channels are not arranged, 17 take what 32 do; NV12 0.85 ns per byte."""
+    latency = load_latency("bernoulli2")
+
+    def arranging(channels: int, **details: object) -> float:
+        schedule = alone(CostKind.CONV, (1, 28, 28, 16), (1, 28, 28, channels), inner=False)
+        image = schedule.inputs[0].model_copy(update=details)
+        return layer_costs(schedule.model_copy(update={"inputs": (image,)}), latency)[0].arrange_us
+
+    assert [arranging(channels) for channels in (4, 12, 16)] == [0, 0, 0]
+    assert arranging(17) == arranging(32) == pytest.approx(21, rel=0.1)
+    assert arranging(3, nv12=True) == pytest.approx(0.85 * 28 * 28 * 1.5 / 1000)
+
+
+def test_weights_are_loaded_while_the_layers_before_work() -> None:
+    """Asked on bernoulli2: weights of 72 KB behind a layer of 147 us cost nothing, those of single pixels all."""
+    latency = load_latency("bernoulli2")
+    first, second = convolution("a", ("x",)), convolution("b", ("a",))
+    second = second.model_copy(update={"weight_bytes": 73_728})
+    image = (InputTensor(name="x", dtype="int8", shape=first.output_shape, inner=True),)
+    costs = [Cost(147.0, Traffic()), Cost(5.0, Traffic(loaded=73_728))]
+
+    def takes(last: tuple[int, ...]) -> float:
+        layers = (first, second.model_copy(update={"output_shape": last}))
+        schedule = schedule_layers("s", image, ("b",), layers, memory_of(latency, CompileOptions()))
+        return subgraph_us(schedule, costs, latency.fitted) - latency.fitted.fixed_us
+
+    load = load_us(costs[1].traffic, latency.fitted)
+    assert takes((1, 16, 16, 16)) == pytest.approx(152)
+    assert takes((1, 1, 1, 16)) == pytest.approx(152 + load + 2 * latency.fitted.begin_us, abs=0.5)
+
+
 def nanoseconds(
     march: str, kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **details: object
 ) -> float:
@@ -276,7 +308,7 @@ def test_only_int32_results_drain() -> None:
         layer_costs(alone(CostKind.CONV, MAP, MAP, output_bits=bits, planar=True), latency)[0] for bits in (8, 32)
     )
     assert narrow.drain_us == 0
-    assert wide.drain_us == pytest.approx((28 * 28 * 64 / fitted.wide_rate + fitted.row_ns * 28 * 64) / 1000)
+    assert wide.drain_us == pytest.approx(28 * 28 * 64 / fitted.wide_rate / 1000)
     plain = alone(CostKind.CONV, MAP, MAP, output_bits=32)
     assert layer_costs(plain, latency)[0].drain_us == 0
 
