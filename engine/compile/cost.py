@@ -84,7 +84,7 @@ def layer_costs(
             arranging * by_load / 1000 / schedule.cores,
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
             + overhead_us(layer, schedule.overlap, latency) / schedule.cores
-            + _loaded_again_us(layer, schedule, latency.fitted),
+            + _loaded_again_us(layer, schedule, latency),
         )
         for layer, arranging, (straight, detour) in zip(
             schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
@@ -92,10 +92,14 @@ def layer_costs(
     )
 
 
-def _loaded_again_us(layer: Layer, schedule: Schedule, fitted: Fitted) -> float:
+def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> float:
     """Time to load blocks of pixels that pass through DDR: it begins when all of them are stored."""
-    passes = layer.motion is Motion.BLOCKS and schedule.overlap is Overlap.GROUPS
-    return load_us(Traffic(loaded=schedule.relaid.get(layer.output, 0)), fitted) if passes else 0.0
+    unfolding = latency.unfolding
+    if layer.motion is not Motion.BLOCKS or schedule.overlap is not Overlap.GROUPS or unfolding is None:
+        return 0.0
+    passes = 1 if layer.output_shape[-1] <= unfolding.few else unfolding.passes
+    least = unfolding.least_us + passes * unfolding.pass_us
+    return max(load_us(Traffic(loaded=schedule.relaid.get(layer.output, 0)), latency.fitted), least)
 
 
 def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic]) -> Iterator[Cost]:
@@ -158,7 +162,7 @@ def _ahead_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
 
     Loads of weights follow one another; one begins when its weights fit beside those of the layers that do not work
     yet, but for a single pixel when the layer before is done. Layers work in turn; tables and maxima that grow tap by
-    tap do so beside the array, as soon as what they read is there.
+    tap do so among themselves, beside the array, as soon as what they read is there.
     """
     sizes = [
         min(_weight_bytes(schedule, layer), cost.traffic.loaded)
@@ -166,7 +170,8 @@ def _ahead_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
     ]
     ready: dict[str, float] = {}
     ends: list[float] = []
-    loaded_at = array_at = done_at = 0.0
+    free_at = [0.0, 0.0]
+    loaded_at = done_at = 0.0
     first = held = 0
     for position, (layer, cost, size) in enumerate(zip(schedule.layers, costs, sizes, strict=True)):
         held += size
@@ -177,12 +182,9 @@ def _ahead_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         whole = load_us(Traffic(loaded=size), fitted)
         loaded_at = max(loaded_at, ends[first - 1] if first else 0.0) + whole + fitted.begin_us * (size > 0)
         beside = layer.kind is CostKind.LUT or layer.overlaps
-        begins = max(
-            [loaded_at * (size > 0), array_at * (not beside), *(ready.get(name, 0.0) for name in layer.inputs)]
-        )
+        begins = max([loaded_at * (size > 0), free_at[beside], *(ready.get(name, 0.0) for name in layer.inputs)])
         work = cost.working_us + cost.overhead_us
-        ready[layer.output] = begins + work
-        array_at = array_at if beside else begins + work
+        ready[layer.output] = free_at[beside] = begins + work
         ends.append(max(begins + work, done_at))
         yield whole + work - (ends[-1] - done_at)
         done_at = ends[-1]

@@ -496,6 +496,8 @@ class Unfolding(Data):
         channels: multiple that the channels of a pixel are padded to.
         few: channels up to which blocks of two pixels pass once, ...
         passes: ... and times that others do.
+        least_us: what storing and loading them takes at least, ...
+        pass_us: ... and besides for each pass.
         vector_bytes: of the vector that a pixel of a larger block takes.
         tile_rows: rows of a tile of what larger blocks are made of.
         most_tiles: of a map.
@@ -504,6 +506,8 @@ class Unfolding(Data):
     channels: int
     few: int
     passes: int
+    least_us: float = 0.0
+    pass_us: float = 0.0
     vector_bytes: int
     tile_rows: int
     most_tiles: int

@@ -218,6 +218,28 @@ def test_blocks_of_pixels_are_loaded_when_all_are_stored() -> None:
     assert subgraph_us(groups, [cost], latency.fitted) == pytest.approx(1270, rel=0.1)
 
 
+def test_small_blocks_of_pixels_wait_for_their_passes() -> None:
+    """Asked on bayes-e: 6 x 4 pixels of 32 channels into blocks of two take 4.4 us longer than their elements."""
+    latency = load_latency("bayes-e")
+    schedule = alone(CostKind.TRANSPOSE, (1, 12, 8, 8), (1, 6, 4, 32), motion=Motion.BLOCKS)
+    groups = schedule.model_copy(update={"overlap": Overlap.GROUPS, "relaid": {"y": 2304}, "outputs": ()})
+    waits = [layer_costs(each, latency)[0].overhead_us for each in (groups, schedule)]
+    assert waits[0] - waits[1] == pytest.approx(4.4)
+
+
+def test_tables_work_among_themselves_beside_the_array() -> None:
+    """Asked networks on bernoulli2: two tables follow one another, whatever the array does meanwhile."""
+    latency = load_latency("bernoulli2")
+    layers = [convolution("a", ("x",))]
+    for name, source in (("t", "x"), ("u", "x")):
+        table = layer(CostKind.LUT, layers[0].output_shape, layers[0].output_shape)
+        layers.append(table.model_copy(update={"inputs": (source,), "output": name, "name": name}))
+    image = (InputTensor(name="x", dtype="int8", shape=layers[0].output_shape, inner=True),)
+    schedule = schedule_layers("s", image, ("a", "t", "u"), tuple(layers), memory_of(latency, CompileOptions()))
+    costs = [Cost(time, Traffic()) for time in (30.0, 20.0, 25.0)]
+    assert subgraph_us(schedule, costs, latency.fitted) - latency.fitted.fixed_us == pytest.approx(45)
+
+
 def test_groups_that_share_a_memory_follow_one_another() -> None:
     """Each moves a third of ``pipeline_bytes``: its tiles overlap less than those of three thirds together."""
     fitted = load_latency("bayes-e").fitted
