@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engine.chips import load_chip
 from engine.chips.latency import Latency
-from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer
+from engine.compile.layers import CHANNEL_PARAMETER_BYTES, MAXIMUM, Layer
 from engine.compile.memory import Memory
 from engine.compile.packing import Block, packed_bytes, weight_layout
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
@@ -222,16 +222,22 @@ class MeasuredNetwork:
         batch, height, width, channels = self._shapes[inputs[0]]
         kernel, stride, pad = spec.get("k", 2), spec.get("s", 2), spec.get("p", 0)
         out = ((height + 2 * pad - kernel) // stride + 1, (width + 2 * pad - kernel) // stride + 1)
-        window: dict[str, Any] = {"kernel": (kernel, kernel), "strides": (stride, stride)}
-        self._append(spec["n"], CostKind.POOL, inputs, (batch, *out, channels), **window)
+        window: dict[str, Any] = {"kernel": (kernel, kernel), "strides": (stride, stride), "padded": pad > 0}
+        self._append(spec["n"], CostKind.POOL, inputs, (batch, *out, channels), op_type=MAXIMUM, **window)
 
     def _append(
-        self, name: str, kind: CostKind, inputs: tuple[str, ...], shape: tuple[int, ...], **details: Any
+        self,
+        name: str,
+        kind: CostKind,
+        inputs: tuple[str, ...],
+        shape: tuple[int, ...],
+        op_type: str = "",
+        **details: Any,
     ) -> None:
         """A layer that computes ``shape`` from ``inputs``; ``details`` are further fields of :class:`Layer`."""
         layer = Layer(
             name=name,
-            op_type=kind,
+            op_type=op_type or kind,
             kind=kind,
             inputs=inputs,
             output=name,

@@ -44,9 +44,8 @@ _PULL_MARCHES = 0.3
 _KIN = (
     frozenset({Overhead.SINGLE, Overhead.DEEP_REDUCE}),
     frozenset({Overhead.VIEW, Overhead.MOVED}),
-    frozenset({Overhead.SLOPE, Overhead.DEPTH_REDUCE}),
 )
-"""Elements that are handled one at a time, rows, and elements that pass a slower unit in a stream."""
+"""Elements that are handled one at a time, and rows."""
 _LEAST_US = 0.01
 """Of a mean that distances are relative to."""
 _NOTHING_US = 1e-3

@@ -197,7 +197,6 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 strips=latency.strips,
                 tables_through_ddr=latency.tables_through_ddr,
                 small_tables=latency.small_tables,
-                pools_through_ddr=latency.pools_through_ddr,
                 skips_whole=latency.skips_whole and not shared,
                 joins_apart=latency.joins_apart and not thrifty,
                 weights_on_chip=(latency.weights_on_chip and not thrifty) or shared,

@@ -18,9 +18,18 @@ from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us
 from engine.compile.packing import round_up
-from engine.compile.schedule import Schedule
-from engine.compile.sizes import IMAGE_CHANNELS, as_map
-from engine.compile.traffic import LayerTraffic, Traffic, copies, filter_depth, is_dense, layer_traffic
+from engine.compile.schedule import InputTensor, Schedule
+from engine.compile.sizes import as_map, nv12_bytes
+from engine.compile.traffic import (
+    LayerTraffic,
+    Traffic,
+    copies,
+    filter_depth,
+    is_dense,
+    layer_traffic,
+    shuffling_depth,
+    tap_elements,
+)
 from engine.compile.unfused import COMPUTED, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
@@ -28,6 +37,7 @@ _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
 
 _ACCUMULATOR_BITS = 32
+_PAIR = 2
 _NOTHING = Traffic()
 
 
@@ -74,7 +84,7 @@ def layer_costs(
             arranging * by_load / 1000 / schedule.cores,
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
             + overhead_us(layer, schedule.overlap, latency) / schedule.cores
-            + _loaded_again_us(layer, schedule, latency.fitted),
+            + _loaded_again_us(layer, schedule, latency),
         )
         for layer, arranging, (straight, detour) in zip(
             schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
@@ -82,10 +92,14 @@ def layer_costs(
     )
 
 
-def _loaded_again_us(layer: Layer, schedule: Schedule, fitted: Fitted) -> float:
+def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> float:
     """Time to load blocks of pixels that pass through DDR: it begins when all of them are stored."""
-    passes = layer.motion is Motion.BLOCKS and schedule.overlap is Overlap.GROUPS
-    return load_us(Traffic(loaded=schedule.relaid.get(layer.output, 0)), fitted) if passes else 0.0
+    unfolding = latency.unfolding
+    if layer.motion is not Motion.BLOCKS or schedule.overlap is not Overlap.GROUPS or unfolding is None:
+        return 0.0
+    passes = 1 if layer.output_shape[-1] <= unfolding.few else unfolding.passes
+    least = unfolding.least_us + passes * unfolding.pass_us
+    return max(load_us(Traffic(loaded=schedule.relaid.get(layer.output, 0)), latency.fitted), least)
 
 
 def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic]) -> Iterator[Cost]:
@@ -122,7 +136,11 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
         case Overlap.GROUPS:
             return fixed + sum(_pipelined_us(schedule, costs, group, fitted) for group in schedule.groups)
         case Overlap.ALL:
-            return fixed + sum(_pipelined_us(schedule, costs, phase, fitted) for phase in _phases_of(schedule))
+            ahead = list(_ahead_us(schedule, costs, fitted))
+            return fixed + sum(
+                _pipelined_us(schedule, costs, phase, fitted, ahead_us=sum(ahead[position] for position in phase))
+                for phase in _phases_of(schedule)
+            )
 
 
 def _phases_of(schedule: Schedule) -> Iterator[tuple[int, ...]]:
@@ -139,6 +157,44 @@ def _phases_of(schedule: Schedule) -> Iterator[tuple[int, ...]]:
     yield tuple(phase)
 
 
+def _ahead_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iterator[float]:
+    """Per layer, how much of its work and of loading its weights goes on while others work.
+
+    Loads of weights follow one another; one begins when its weights fit beside those of the layers that do not work
+    yet, but for a single pixel when the layer before is done. Layers work in turn; tables and maxima that grow tap by
+    tap do so among themselves, beside the array, as soon as what they read is there.
+    """
+    sizes = [
+        min(_weight_bytes(schedule, layer), cost.traffic.loaded)
+        for layer, cost in zip(schedule.layers, costs, strict=True)
+    ]
+    ready: dict[str, float] = {}
+    ends: list[float] = []
+    free_at = [0.0, 0.0]
+    loaded_at = done_at = 0.0
+    first = held = 0
+    for position, (layer, cost, size) in enumerate(zip(schedule.layers, costs, sizes, strict=True)):
+        held += size
+        at_once = math.prod(layer.output_shape[:-1]) == 1
+        while (at_once or held > fitted.ahead_bytes) and first < position:
+            held -= sizes[first]
+            first += 1
+        whole = load_us(Traffic(loaded=size), fitted)
+        loaded_at = max(loaded_at, ends[first - 1] if first else 0.0) + whole + fitted.begin_us * (size > 0)
+        beside = layer.kind is CostKind.LUT or layer.overlaps
+        begins = max([loaded_at * (size > 0), free_at[beside], *(ready.get(name, 0.0) for name in layer.inputs)])
+        work = cost.working_us + cost.overhead_us
+        ready[layer.output] = free_at[beside] = begins + work
+        ends.append(max(begins + work, done_at))
+        yield whole + work - (ends[-1] - done_at)
+        done_at = ends[-1]
+
+
+def _weight_bytes(schedule: Schedule, layer: Layer) -> int:
+    """Bytes of weights and parameters that all cores load."""
+    return copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes)
+
+
 def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:
     """Computing, and the draining of results that does not hide behind it.
 
@@ -151,22 +207,28 @@ def _working_us(costs: Sequence[Cost], fitted: Fitted) -> float:
 
 
 def _pipelined_us(
-    schedule: Schedule, costs: Sequence[Cost], group: Sequence[int], fitted: Fitted, apart: Traffic = _NOTHING
+    schedule: Schedule,
+    costs: Sequence[Cost],
+    group: Sequence[int],
+    fitted: Fitted,
+    apart: Traffic = _NOTHING,
+    ahead_us: float = 0.0,
 ) -> float:
     """The busiest engine of layers that run together, and the exposed part of the others.
 
     Maps are cut into tiles, weights are not: only what maps move makes tiles that overlap (a layer of many channels on
     few pixels loads its weights, then computes). Where groups run apart what is not computed in the multiplier array
-    (pools, resizes, sums, tables) is computed beside it. What is ``apart`` of the traffic does not overlap.
+    (pools, resizes, sums, tables) is computed beside it. What is ``apart`` of the traffic does not overlap; weights
+    have been loaded for ``ahead_us`` before.
     """
     own, layers = [costs[position] for position in group], [schedule.layers[position] for position in group]
     units = [layer.kind in OF_WEIGHTS or schedule.overlap is not Overlap.GROUPS for layer in layers]
     working = [_working_us(list(compress(own, [unit is array for unit in units])), fitted) for array in (True, False)]
     arranging = sum(cost.arrange_us for cost in own)
-    weights = sum(copies(schedule, layer) * (layer.weight_bytes + layer.parameter_bytes) for layer in layers)
+    weights = sum(_weight_bytes(schedule, layer) for layer in layers)
     traffic = sum((cost.traffic for cost in own), Traffic()) - apart
     stored = store_us(traffic, fitted) - _hidden_us(own, fitted) * (schedule.overlap is Overlap.GROUPS)
-    engines = (load_us(traffic, fitted) + arranging, *working, stored)
+    engines = (load_us(traffic, fitted) - ahead_us + arranging, *working, stored)
     maps = max(traffic.loaded + traffic.stored - weights, 0)
     tiles: float = (maps / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
@@ -205,24 +267,38 @@ def drain_us(layer: Layer, latency: Latency) -> float:
     if layer.output_bits != _ACCUMULATOR_BITS or is_plain(layer, latency):
         return 0.0
     fitted = latency.fitted
-    return (math.prod(layer.output_shape) / fitted.wide_rate + fitted.row_ns * _rows(layer.output_shape)) / 1000
+    return (
+        _drained(layer.output_shape, latency.alignment) / fitted.wide_rate
+        + fitted.wide_row_ns * _rows(layer.output_shape)
+    ) / 1000
+
+
+def _drained(shape: Sequence[int], alignment: Alignment) -> int:
+    """Elements of an int32 result that take time to leave; two channels take as long as three."""
+    *outer, width, channels = (1, *shape)
+    return math.prod(outer) * round_up(width, alignment.drained_width) * (channels + (channels == _PAIR))
 
 
 def _arranging_ns(schedule: Schedule, latency: Latency) -> Iterator[float]:
     """Per layer, the time to bring the model's inputs that it reads into the layout of the array.
 
-    Loads that arrange maps (``InputLayer.by_load``) leave images as they are.
+    Loads that arrange maps (``InputLayer.by_load``) leave one block of channels as it is.
     """
-    fitted, by_load = latency.fitted, latency.input_layer.by_load
-    inputs = {
-        tensor.name
-        for tensor in schedule.inputs
-        if not tensor.inner and not (by_load and tensor.shape[-1] <= IMAGE_CHANNELS)
-    }
+    entering = {tensor.name: tensor for tensor in schedule.inputs if not tensor.inner}
     for layer in schedule.layers:
-        shapes = [shape for name, shape in zip(layer.inputs, layer.input_shapes, strict=True) if name in inputs]
-        besides = _entering_ns(layer, latency) if layer.kind is CostKind.MATMUL and len(shapes) > 1 else 0.0
-        yield besides + sum(math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape) for shape in shapes)
+        read = [entering[name] for name in layer.inputs if name in entering]
+        besides = _entering_ns(layer, latency) if layer.kind is CostKind.MATMUL and len(read) > 1 else 0.0
+        yield besides + sum(_arranged_ns(tensor, latency) for tensor in read)
+
+
+def _arranged_ns(tensor: InputTensor, latency: Latency) -> float:
+    fitted, extra = latency.fitted, latency.input_layer
+    if extra.nv12_ns and tensor.nv12:
+        return extra.nv12_ns * nv12_bytes(tensor.shape)
+    if extra.by_load and tensor.shape[-1] <= extra.channels:
+        return 0.0
+    shape = (*tensor.shape[:-1], round_up(tensor.shape[-1], extra.channels))
+    return math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape)
 
 
 def _rows(shape: Sequence[int]) -> int:
@@ -259,11 +335,16 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             if is_dense(layer, latency):
                 return rows * channels * window * latency.weight_load.wide_depthwise_lanes / fitted.mac_rate
             return _type_factor(layer, fitted) * rows * channels * window / fitted.depthwise_rate
+        case CostKind.TRANSPOSE if layer.motion is Motion.PLANES and shuffling_depth(layer, latency.weight_load):
+            pixels = math.prod(aligned_shape(layer.output_shape, latency.alignment))
+            return pixels * shuffling_depth(layer, latency.weight_load) / fitted.mac_rate
         case CostKind.MUL if len(set(layer.input_shapes)) > 1 and not _has_one_channel(layer):
             return elements / fitted.elementwise_rate
         case CostKind.MUL:
             return elements / fitted.multiply_rate
-        case CostKind.POOL if layer.strides == (1, 1):
+        case CostKind.POOL if latency.pools_by_taps and layer.overlaps:
+            return sum(tap_elements(layer, latency)) / layer.strides[1] / fitted.window_rate
+        case CostKind.POOL if layer.strides == (1, 1) and not latency.pools_by_taps:
             return elements * window / fitted.window_rate
         case CostKind.POOL:
             return (math.prod(layer.input_shapes[0]) + elements) / fitted.pool_rate
@@ -310,7 +391,7 @@ def _computed_shape(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
     down, right = layer.dilations
     if (down, right) == (1, 1):
         stepped = layer.stepped_shape
-        if alignment.odd_steps_in_rows and layer.strides[0] % 2:
+        if alignment.odd_steps_in_rows and layer.strides[0] % 2 and layer.kind is not CostKind.DEPTHWISE:
             stepped = (*layer.output_shape[:2], *stepped[2:])
         return aligned_shape(stepped, alignment)
     batch, height, width, channels = layer.output_shape

@@ -33,6 +33,9 @@ Source: reference/latency.md: loaded = input + weights + 8 x Cout.
 
 _STEPPED = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED})
 _RESCALING = "HzRequantize"
+MAXIMUM = "HzQuantizedMaxPool"
+"""Operator of a layer that takes the maximum of windows."""
+_TABLE_BITS = 8
 _MAP_RANK = 4
 _WIDEST_STEP = 2
 
@@ -68,6 +71,7 @@ class Layer(Record):
         output_bits: width of the output's elements.
         kernel: window height and width; (1, 1) where there is none.
         strides: vertical and horizontal stride.
+        padded: whether its first window begins outside of the map.
         dilations: vertical and horizontal distance of the window's taps.
         planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
         motion: what a reshape or a transposition does to the order of memory.
@@ -90,6 +94,7 @@ class Layer(Record):
     output_bits: Bits = 8
     kernel: tuple[Step, Step] = (1, 1)
     strides: tuple[Step, Step] = (1, 1)
+    padded: bool = False
     dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
     motion: Motion = Motion.ROWS
@@ -109,6 +114,12 @@ class Layer(Record):
     def rescales(self) -> bool:
         """Whether it gives a map another scale, in front of a concatenation."""
         return self.op_type == _RESCALING
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether it takes the maximum of windows that overlap, in steps of one pixel or from within the map."""
+        overlapping = self.op_type == MAXIMUM and self.kernel[0] > self.strides[0]
+        return overlapping and (self.strides[0] == 1 or not self.padded)
 
     @property
     def stepped_shape(self) -> tuple[int, ...]:
@@ -142,12 +153,25 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
     layers = [node for node in nodes if not is_layout_change(node)]
     rearranged = rearranged_inputs(nodes)
     inside = set(nodes)
-    found = (_layer(node, block, motions.get(node, _motion_of(node)), rearranged.get(node, ())) for node in layers)
+    found = (
+        _composed(node, _layer(node, block, motions.get(node, _motion_of(node)), rearranged.get(node, ())), inside)
+        for node in layers
+    )
     converted = (_converted(node, inside) for node in layers)
     return tuple(
         layer.model_copy(update={"converted": positions}) if positions else layer
         for layer, positions in zip(found, converted, strict=True)
     )
+
+
+def _composed(node: ir.Node, layer: Layer, inside: Collection[ir.Node]) -> Layer:
+    """``layer``, or one that does nothing: a table of int8 that one table alone reads is looked up with that one."""
+    readers = [usage.node for usage in node.outputs[0].uses()]
+    if layer.kind is not CostKind.LUT or layer.input_bits > _TABLE_BITS or node.outputs[0].is_graph_output():
+        return layer
+    if len(readers) != 1 or readers[0] not in inside or bpu_operator(readers[0]).cost is not CostKind.LUT:
+        return layer
+    return layer.model_copy(update={"kind": CostKind.RESHAPE, "motion": Motion.NONE, "parameter_bytes": 0})
 
 
 def _converted(node: ir.Node, inside: Collection[ir.Node]) -> tuple[int, ...]:
@@ -214,6 +238,7 @@ def _layer(node: ir.Node, block: Block, motion: Motion, rearranged: tuple[int, .
         output_bits=_bits(output),
         kernel=_pair(node, "kernel_shape"),
         strides=_pair(node, "strides"),
+        padded=any(attribute(node, "pads", ())[:2]),
         dilations=_pair(node, "dilations"),
         planar=_is_planar(output),
         motion=motion,

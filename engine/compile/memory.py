@@ -41,7 +41,6 @@ class Memory:
         strips: column strips of layers with wide int32 results; none: rows of any width run whole.
         tables_through_ddr: whether what a table is applied to passes through DDR.
         small_tables: those that it does not pass to.
-        pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
         operands_leave: whether sums and products take the operand that was not computed right before them from DDR.
@@ -64,7 +63,6 @@ class Memory:
     strips: Strips | None = None
     tables_through_ddr: bool = False
     small_tables: SmallTables | None = None
-    pools_through_ddr: bool = False
     skips_whole: bool = False
     joins_apart: bool = False
     operands_leave: bool = False
@@ -319,15 +317,11 @@ def _must_leave(
     readers: Sequence[int],
     memory: Memory,
 ) -> bool:
-    """Whether the layer's output goes through DDR in any case: from some pools, to tables or past them, and to column
-    strips.
-    """
+    """Whether the layer's output goes through DDR in any case: to tables or past them, and to column strips."""
     if memory.tables_through_ddr and readers:
         behind = layers[position + 1 : readers[-1] + 1]
         if any(_passes_through_ddr(layer, memory) for layer in behind):
             return True
-    if memory.pools_through_ddr and is_unpadded_pool(layers[position]) and readers:
-        return True
     others = {group_of[reader] for reader in readers} - {group_of[position]}
     return any(in_strips(layers[groups[other][-1]], memory.strips) for other in others)
 
@@ -345,14 +339,6 @@ def operands(layers: Sequence[Layer]) -> set[str]:
 
 _SUMS = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED, CostKind.ADD, CostKind.MUL})
 """Kinds of layers that may add up or multiply maps."""
-
-
-def is_unpadded_pool(layer: Layer) -> bool:
-    """Whether windows of a pool overlap, stride and need no padding."""
-    if layer.kind is not CostKind.POOL or layer.kernel[0] <= layer.strides[0]:
-        return False
-    fitting = (layer.input_shapes[0][1] - layer.kernel[0]) // layer.strides[0] + 1
-    return layer.strides[0] > 1 and layer.output_shape[1] == fitting
 
 
 def relaid_bytes(

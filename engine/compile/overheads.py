@@ -62,6 +62,8 @@ _TOLD = frozenset(
         Overhead.WINDOW,
         Overhead.LINE,
         Overhead.LINES,
+        Overhead.DEEP_ROW,
+        Overhead.DEEP_PLANE,
     }
 )
 """Overheads that computing times of layers tell: a march whose data do not name one has none."""
@@ -79,7 +81,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
     wide = layer.input_bits >= _WIDE_BITS
     elements = math.prod(layer.output_shape) / 1e3
     rank = len(layer.output_shape)
-    if is_plain(layer, latency):
+    if is_plain(layer, latency) and math.prod(layer.output_shape[:-1]) > 1:
         yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
@@ -102,7 +104,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         case CostKind.ADD | CostKind.MUL:
             yield Overhead.SUM, 1
         case CostKind.SLOPE:
-            yield Overhead.SUM, 1
+            yield Overhead.SLOPED, 1
             yield Overhead.SLOPE, elements
         case CostKind.LUT if latency.small_tables and small_table_elements(layer, latency.small_tables):
             yield Overhead.SMALL_TABLE, _table_amount(layer.output_shape, latency.small_tables) / 1e3
@@ -155,6 +157,11 @@ def _uneven(layer: Layer) -> Iterator[Amount]:
 def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
     """Sorting the pixels of a dilated layer into phases, and its results back; two phases a side may be steps."""
     down, right = layer.dilations
+    if layer.kind is CostKind.DEPTHWISE and Overhead.DILATED_DEPTH in latency.overheads:
+        batch, height, width, channels = layer.output_shape
+        rows = row_width(-(-width // right), latency.output_row)
+        yield Overhead.DILATED_DEPTH, batch * down * -(-height // down) * right * rows * channels / 1e3
+        return
     maps = [(*shape[:-3], round_up(shape[-3], down), round_up(shape[-2], right), shape[-1]) for shape in _maps(layer)]
     elements = sum(map(math.prod, maps)) / 1e3
     if max(layer.dilations) <= _PAIR and Overhead.DILATED_PAIR in latency.overheads:
@@ -205,9 +212,14 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             block = latency.input_row.block
             if min(shape[-1] for shape in shapes) == 1:
                 yield Overhead.SQUEEZED, math.prod(layer.output_shape) / 1e3
+            elif max(map(len, shapes)) > _MAP_RANK:
+                yield Overhead.DEEP_SINGLE, _kilobytes(layer)
+                if layer.kind is CostKind.TRANSPOSE:
+                    yield Overhead.DEEP_PLANE, _kilobytes(layer) / layer.output_shape[-3]
+                else:
+                    yield Overhead.DEEP_ROW, max(map(_rows, shapes))
             else:
-                deep = max(map(len, shapes)) > _MAP_RANK
-                yield Overhead.DEEP_SINGLE if deep else Overhead.SINGLE, _kilobytes(layer)
+                yield Overhead.SINGLE, _kilobytes(layer)
                 if max(shape[-1] for shape in shapes) > _BLOCK_CHANNELS:  # rows within a block are not cut out of it
                     yield Overhead.SINGLE_ROW, max(map(_rows, shapes))
             if vector_traffic(layer, block, vectors_above(overlap, latency)):

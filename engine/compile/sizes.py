@@ -56,3 +56,8 @@ def row_width(width: int, padding: RowPadding) -> int:
     blocks, rest = divmod(width, padding.block)
     tail = max(padding.minimum, 1 << (rest - 1).bit_length()) if rest else 0
     return blocks * padding.block + min(tail, max(padding.block, padding.minimum))
+
+
+def nv12_bytes(shape: Sequence[int]) -> int:
+    """Bytes of an NV12 image of ``shape`` (NHWC): its planes are dense."""
+    return math.prod(shape[:3]) * 3 // 2

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
-from engine.compile.memory import in_strips, is_unpadded_pool, operands, strip_columns
+from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
-from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes
+from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes
 from engine.compile.unfused import unfused_costs
 from engine.ops.core.costs import CostKind
 
@@ -27,6 +27,10 @@ _WHOLE_TAPS = 8
 _PLANAR_CHANNELS = 8
 _MATRIX_BYTES = 64
 """Parameters of each product of two matrices."""
+
+_PAIR = 2
+_VECTOR_BYTES = 128
+"""Of the vector that an element takes which is moved by itself."""
 
 _ON_CHIP_ROWS = RowPadding(block=8, minimum=8)
 """Spilled maps keep their on-chip rows, padded to 8 pixels."""
@@ -80,7 +84,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
                 straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency, wide_results))
                 detour += _round_trip(schedule, name)
                 loaded.add((name, None))
-            elif name in at_hand and home[name] == group and not _takes_from_ddr(layer, producers[name], latency):
+            elif name in at_hand and home[name] == group and not _is_table(layer, latency):
                 at_hand.discard(name)  # its first reader takes it row by row
             elif name in copied and name == before:
                 pass  # it is still on the chip
@@ -94,7 +98,8 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        straight += _in_passes(layer, latency) + _in_phases(layer, latency)
+        straight += _in_passes(layer, latency) + _in_phases(layer, latency) + _by_taps(layer, latency)
+        straight += _in_vectors(layer, schedule, latency)
         at_hand.add(layer.output)
         before = layer.output
         result.append((straight, detour))
@@ -136,7 +141,8 @@ def _constant_bytes(layer: Layer, latency: Latency, of_mean: bool = False) -> in
     if _in_passes(layer, latency).loaded:
         return 0
     if layer.motion is Motion.PLANES and layer.kind is CostKind.TRANSPOSE:
-        return layer.output_shape[-1] * _shuffling_bytes(layer, load)
+        depth = shuffling_depth(layer, load)
+        return layer.output_shape[-1] * (depth + CHANNEL_PARAMETER_BYTES * (depth > 0))
     if small_table_elements(layer, latency.small_tables):
         return latency.small_tables.loaded_bytes if latency.small_tables else 0
     if _is_table(layer, latency):
@@ -225,8 +231,9 @@ def _elementwise_bytes(layer: Layer, load: WeightLoad, of_mean: bool) -> int:
         case CostKind.LUT if load.table_bytes and layer.input_bits == _NARROW_BITS:
             return load.table_bytes
         case CostKind.MUL:
-            own = layer.parameter_bytes + load.product_channel_bytes * channels
-            return own + _broadcast_bytes(layer, load, of_mean)
+            single = any(math.prod(shape[:-1]) == 1 for shape in layer.input_shapes)
+            each = load.gate_channel_bytes if single else load.product_channel_bytes
+            return layer.parameter_bytes + each * channels + _broadcast_bytes(layer, load, of_mean)
         case CostKind.ADD if layer.rescales:
             return layer.parameter_bytes + load.scale_channel_bytes * channels
         case CostKind.ADD:
@@ -268,11 +275,6 @@ def _is_table(layer: Layer, latency: Latency) -> bool:
     return table and not small_table_elements(layer, latency.small_tables)
 
 
-def _takes_from_ddr(layer: Layer, producer: Layer, latency: Latency) -> bool:
-    """Whether ``layer`` reads what ``producer`` computes from DDR though both run in one group."""
-    return _is_table(layer, latency) or (latency.pools_through_ddr and is_unpadded_pool(producer))
-
-
 def is_dense(layer: Layer, latency: Latency) -> bool:
     """Whether a depthwise layer runs as a dense one, for its results are int32."""
     wide = layer.kind is CostKind.DEPTHWISE and layer.output_bits == _ACCUMULATOR_BITS
@@ -295,6 +297,40 @@ def _in_passes(layer: Layer, latency: Latency) -> Traffic:
     return Traffic(moved + stored, stored)
 
 
+def tap_elements(layer: Layer, latency: Latency) -> list[int]:
+    """Elements of the map after each tap by which a maximum over overlapping windows grows; none: it is pooled at once.
+
+    The map after a tap has as many rows and columns more as taps are left, and one column besides.
+    """
+    if not latency.pools_by_taps or not layer.overlaps:
+        return []
+    batch, height, width, channels = layer.output_shape
+    planes = batch * round_up(channels, latency.alignment.in_channels)
+    taps = range(layer.kernel[0] - layer.strides[0])
+    return [planes * (height + left) * round_up(width + 1 + left, _ON_CHIP_ROWS.block) for left in taps]
+
+
+def _by_taps(layer: Layer, latency: Latency) -> Traffic:
+    """What such a maximum stores and loads: the map after each tap but the first, or the only one."""
+    elements = tap_elements(layer, latency)
+    moved = sum(elements[: max(len(elements) - 1, 1)])
+    return Traffic(moved, moved)
+
+
+def _in_vectors(layer: Layer, schedule: Schedule, latency: Latency) -> Traffic:
+    """What queries, keys and values move where they change places and two heads of them, each element in a vector, do
+    not fit the chip.
+    """
+    shape = layer.output_shape
+    turned = layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.ELEMENTS and len(shape) > _MAP_RANK
+    if not turned or schedule.overlap is not Overlap.GROUPS:
+        return _NOTHING
+    if _PAIR * math.prod(shape[-2:]) * _VECTOR_BYTES <= latency.map_bytes:
+        return _NOTHING
+    moved = math.prod(shape) * _VECTOR_BYTES
+    return Traffic(moved, moved)
+
+
 def _in_phases(layer: Layer, latency: Latency) -> Traffic:
     """What a dilated layer moves whose maps are sorted into phases on the way through DDR, each padded for itself."""
     if not latency.dilated_through_ddr or layer.dilations == (1, 1) or layer.kernel == (1, 1):
@@ -307,11 +343,9 @@ def _in_phases(layer: Layer, latency: Latency) -> Traffic:
     return Traffic(read + computed, computed)
 
 
-def _shuffling_bytes(layer: Layer, load: WeightLoad) -> int:
-    """Weights and parameters per channel of the convolution that shuffles channels; 0: none does."""
-    if load.wide_depth == 1:
-        return 0
-    return round_up(layer.output_shape[-1], load.wide_depth) + CHANNEL_PARAMETER_BYTES
+def shuffling_depth(layer: Layer, load: WeightLoad) -> int:
+    """Weights of each filter of the convolution that shuffles channels; 0: none does."""
+    return round_up(layer.output_shape[-1], load.wide_depth) if load.wide_depth > 1 else 0
 
 
 def _round_trip(schedule: Schedule, name: str) -> Traffic:
@@ -325,7 +359,7 @@ def _input_bytes(
 ) -> int:
     """Bytes of an input in DDR and of the layer that rearranges it; NV12 planes are dense: 3/2 bytes per pixel."""
     if tensor.nv12:
-        return math.prod(tensor.shape[:3]) * 3 // 2
+        return nv12_bytes(tensor.shape)
     extra, bits = latency.input_layer, 8 * _bytes_of(tensor.dtype)
     if extra.channel_bytes and math.prod(tensor.shape[1:3]) == 1:
         wide = wide_results * extra.fixed_bytes

@@ -59,6 +59,7 @@ class InputLayer(Data):
         channels: multiple that the channels are padded to.
         halo: pixels of the layer's window on each side of a pixel.
         align: pixels that columns are rounded to.
+        nv12_ns: what each byte of an NV12 image takes to load besides its traffic.
         by_load: whether the loads do it rather than the array: it counts as loading, not as computing.
     """
 
@@ -67,6 +68,7 @@ class InputLayer(Data):
     channels: int = 1
     halo: int = 0
     align: int = 1
+    nv12_ns: float = 0.0
     by_load: bool = False
 
 
@@ -106,7 +108,8 @@ class WeightLoad(Data):
         int16_align: ... together rounded up to this multiple.
         table_bytes: of a table of int8; 0: as many as it has.
         product_channel_bytes: parameters per channel of a product of two maps, ...
-        sum_channel_bytes: ... and of their sum or difference.
+        gate_channel_bytes: ... of one of a map and a single pixel, ...
+        sum_channel_bytes: ... and of a sum or difference of two maps.
         scale_channel_bytes: parameters per channel of a change of scale.
         joined_channel_bytes: what a convolution loads per channel besides where it adds up a map.
         broadcast: what sums and products load besides where a map of one channel is broadcast over the channels of
@@ -133,6 +136,7 @@ class WeightLoad(Data):
     int16_align: int = 1
     table_bytes: int = 0
     product_channel_bytes: int = 0
+    gate_channel_bytes: int = 0
     sum_channel_bytes: int = 0
     scale_channel_bytes: int = 0
     joined_channel_bytes: int = 0
@@ -171,9 +175,11 @@ class Alignment(Data):
         width: pixels of a row.
         out_channels: output channels.
         in_channels: input channels.
+        drained_width: pixels of a row of int32 results.
         single_pixel: height and width that a map of one pixel counts as.
         odd_windows: whether windows of convolutions with an even number of rows or columns get one more.
-        odd_steps_in_rows: whether the rows that odd steps of more than two leave out are not computed.
+        odd_steps_in_rows: whether the rows that odd steps of more than two leave out are not computed, but for
+            depthwise layers.
     """
 
     height: int
@@ -181,6 +187,7 @@ class Alignment(Data):
     out_channels: int
     in_channels: int
     single_pixel: tuple[int, int]
+    drained_width: int = 1
     odd_windows: bool = False
     odd_steps_in_rows: bool = False
 
@@ -215,11 +222,13 @@ class Fitted(Data):
         elementwise_rate: output elements per ns of additions, tables and data movement.
         multiply_rate: output elements per ns of products of two maps.
         pool_rate: elements read and written per ns of pools that stride, elements read per ns of reductions.
-        window_rate: window elements per ns of pools that do not.
+        window_rate: window elements per ns of pools that do not; elements (and those that steps leave
+            out) per ns and tap where they grow tap by tap.
         resize_rate: output elements per ns of resizing.
         wide_rate: int32 elements per ns that leave the accumulators.
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
-        row_ns: cost of each row of each channel that is brought into that layout or leaves it as int32.
+        row_ns: cost of each row of each channel that is brought into that layout, ...
+        wide_row_ns: ... or leaves it as int32.
         int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
         matrix_us: cost of each matrix product of two maps, ...
         product_rate: ... and multiply-accumulates per ns, with padding; 0: as those of other layers, without it.
@@ -232,6 +241,8 @@ class Fitted(Data):
         int16_factor: cost of a convolution with int16 input relative to int8.
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
+        begin_us: what a load of weights takes besides where they are loaded ahead.
+        ahead_bytes: weights that the chip holds where they are loaded ahead of their layers; 0: none are.
         pipeline_bytes: traffic of a subgraph at which half of what the engines do beside the busiest one is hidden.
         pipeline_power: how sharply hiding sets in around ``pipeline_bytes``.
     """
@@ -250,6 +261,7 @@ class Fitted(Data):
     wide_rate: float
     input_rate: float
     row_ns: float
+    wide_row_ns: float = 0.0
     int16_rate: float
     matrix_us: float
     product_rate: float = 0.0
@@ -262,6 +274,8 @@ class Fitted(Data):
     int16_factor: float
     load_gbps: float
     store_gbps: float
+    begin_us: float = 0.0
+    ahead_bytes: float = 0.0
     pipeline_bytes: float
     pipeline_power: float
 
@@ -270,7 +284,7 @@ class Overhead(StrEnum):
     """What layers take besides computing and traffic: the wait for a result that is too small to hide it, or elements
     that are handled one at a time.
 
-    Those down to ``RESIZE`` are counted per layer, the others per thousand elements or rows
+    Those down to ``SLOPED`` are counted per layer, the others per thousand elements or rows
     (:mod:`engine.compile.overheads`).
     """
 
@@ -279,7 +293,7 @@ class Overhead(StrEnum):
     PIXEL = "pixel"
     """Convolutions of a single pixel, as in squeeze-and-excitation blocks and classifiers."""
     SUM = "sum"
-    """Additions, differences, products and slopes."""
+    """Additions, differences and products."""
     SCALE = "scale"
     """Changes of scale."""
     TABLE = "table"
@@ -298,8 +312,10 @@ class Overhead(StrEnum):
     """Pools in steps of one pixel, once for every two taps of a side beyond the first."""
     RESIZE = "resize"
     """Resizing."""
+    SLOPED = "sloped"
+    """Layers of such slopes, ..."""
     SLOPE = "slope"
-    """Elements that take one slope or another by their sign."""
+    """... and elements, which take one slope or another by their sign."""
     VIEW = "view"
     """Rows (of the last dimension; twice as many of int16) that are joined, or cut and stay where they are."""
     MOVED = "moved"
@@ -348,12 +364,18 @@ class Overhead(StrEnum):
     """Dilated convolutions whose taps are two apart, which are sorted by steps, each by itself, ..."""
     DILATED_PAIRS = "dilated_pairs"
     """... and elements of what they read and compute."""
+    DILATED_DEPTH = "dilated_depth"
+    """Elements of what a dilated depthwise layer computes, phases padded, where such are sorted otherwise."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
     SINGLE = "single"
     """Bytes of elements that are moved one at a time."""
     DEEP_SINGLE = "deep_single"
-    """The same where there are more than four dimensions."""
+    """The same where there are more than four dimensions (queries, keys and values), ..."""
+    DEEP_ROW = "deep_row"
+    """... rows into which they are cut, ..."""
+    DEEP_PLANE = "deep_plane"
+    """... and, where they change places, bytes of one head of each."""
     SINGLE_ROW = "single_row"
     """Rows of such elements."""
     SQUEEZED = "squeezed"
@@ -474,6 +496,8 @@ class Unfolding(Data):
         channels: multiple that the channels of a pixel are padded to.
         few: channels up to which blocks of two pixels pass once, ...
         passes: ... and times that others do.
+        least_us: what storing and loading them takes at least, ...
+        pass_us: ... and besides for each pass.
         vector_bytes: of the vector that a pixel of a larger block takes.
         tile_rows: rows of a tile of what larger blocks are made of.
         most_tiles: of a map.
@@ -482,6 +506,8 @@ class Unfolding(Data):
     channels: int
     few: int
     passes: int
+    least_us: float = 0.0
+    pass_us: float = 0.0
     vector_bytes: int
     tile_rows: int
     most_tiles: int
@@ -518,7 +544,8 @@ class Latency(Data):
         unfolding: what does where channels become pixels; none: nothing.
         plain_channels: multiple that channels of int32 results are padded to that leave the chip pixel by pixel
             (NHWC) and drain at a rate of their own; 0: they leave as all others do.
-        pools_through_ddr: whether results of pools whose windows overlap without padding pass through DDR.
+        pools_by_taps: whether maxima of overlapping windows grow tap by tap, through DDR, and averages are depthwise
+            layers.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.
         dilated_through_ddr: whether maps of dilated layers are sorted into phases on the way through DDR.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
@@ -550,7 +577,7 @@ class Latency(Data):
     folding: Folding | None = None
     unfolding: Unfolding | None = None
     plain_channels: int = 0
-    pools_through_ddr: bool = False
+    pools_by_taps: bool = False
     skips_whole: bool = False
     dilated_through_ddr: bool = False
     joins_apart: bool = False

@@ -47,6 +47,38 @@ def test_only_what_enters_the_model_is_brought_into_the_layout_of_the_array() ->
     assert layer_costs(alone(CostKind.CONV, image, image, inner=False), latency)[0].arrange_us == 0
 
 
+def test_loads_leave_one_block_of_channels_as_it_is_and_take_long_over_nv12() -> None:
+    """Asked on bernoulli2 at 28 x 28: 4 to 16 channels are not arranged, 17 take what 32 do; NV12 0.85 ns per byte."""
+    latency = load_latency("bernoulli2")
+
+    def arranging(channels: int, **details: object) -> float:
+        schedule = alone(CostKind.CONV, (1, 28, 28, 16), (1, 28, 28, channels), inner=False)
+        image = schedule.inputs[0].model_copy(update=details)
+        return layer_costs(schedule.model_copy(update={"inputs": (image,)}), latency)[0].arrange_us
+
+    assert [arranging(channels) for channels in (4, 12, 16)] == [0, 0, 0]
+    assert arranging(17) == arranging(32) == pytest.approx(21, rel=0.1)
+    assert arranging(3, nv12=True) == pytest.approx(0.85 * 28 * 28 * 1.5 / 1000)
+
+
+def test_weights_are_loaded_while_the_layers_before_work() -> None:
+    """Asked on bernoulli2: weights of 72 KB behind a layer of 147 us cost nothing, those of single pixels all."""
+    latency = load_latency("bernoulli2")
+    first, second = convolution("a", ("x",)), convolution("b", ("a",))
+    second = second.model_copy(update={"weight_bytes": 73_728})
+    image = (InputTensor(name="x", dtype="int8", shape=first.output_shape, inner=True),)
+    costs = [Cost(147.0, Traffic()), Cost(5.0, Traffic(loaded=73_728))]
+
+    def takes(last: tuple[int, ...]) -> float:
+        layers = (first, second.model_copy(update={"output_shape": last}))
+        schedule = schedule_layers("s", image, ("b",), layers, memory_of(latency, CompileOptions()))
+        return subgraph_us(schedule, costs, latency.fitted) - latency.fitted.fixed_us
+
+    load = load_us(costs[1].traffic, latency.fitted)
+    assert takes((1, 16, 16, 16)) == pytest.approx(152)
+    assert takes((1, 1, 1, 16)) == pytest.approx(152 + load + 2 * latency.fitted.begin_us, abs=0.5)
+
+
 def nanoseconds(
     march: str, kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], **details: object
 ) -> float:
@@ -186,6 +218,28 @@ def test_blocks_of_pixels_are_loaded_when_all_are_stored() -> None:
     assert subgraph_us(groups, [cost], latency.fitted) == pytest.approx(1270, rel=0.1)
 
 
+def test_small_blocks_of_pixels_wait_for_their_passes() -> None:
+    """Asked on bayes-e: 6 x 4 pixels of 32 channels into blocks of two take 4.4 us longer than their elements."""
+    latency = load_latency("bayes-e")
+    schedule = alone(CostKind.TRANSPOSE, (1, 12, 8, 8), (1, 6, 4, 32), motion=Motion.BLOCKS)
+    groups = schedule.model_copy(update={"overlap": Overlap.GROUPS, "relaid": {"y": 2304}, "outputs": ()})
+    waits = [layer_costs(each, latency)[0].overhead_us for each in (groups, schedule)]
+    assert waits[0] - waits[1] == pytest.approx(4.4)
+
+
+def test_tables_work_among_themselves_beside_the_array() -> None:
+    """Asked networks on bernoulli2: two tables follow one another, whatever the array does meanwhile."""
+    latency = load_latency("bernoulli2")
+    layers = [convolution("a", ("x",))]
+    for name, source in (("t", "x"), ("u", "x")):
+        table = layer(CostKind.LUT, layers[0].output_shape, layers[0].output_shape)
+        layers.append(table.model_copy(update={"inputs": (source,), "output": name, "name": name}))
+    image = (InputTensor(name="x", dtype="int8", shape=layers[0].output_shape, inner=True),)
+    schedule = schedule_layers("s", image, ("a", "t", "u"), tuple(layers), memory_of(latency, CompileOptions()))
+    costs = [Cost(time, Traffic()) for time in (30.0, 20.0, 25.0)]
+    assert subgraph_us(schedule, costs, latency.fitted) - latency.fitted.fixed_us == pytest.approx(45)
+
+
 def test_groups_that_share_a_memory_follow_one_another() -> None:
     """Each moves a third of ``pipeline_bytes``: its tiles overlap less than those of three thirds together."""
     fitted = load_latency("bayes-e").fitted
@@ -276,7 +330,7 @@ def test_only_int32_results_drain() -> None:
         layer_costs(alone(CostKind.CONV, MAP, MAP, output_bits=bits, planar=True), latency)[0] for bits in (8, 32)
     )
     assert narrow.drain_us == 0
-    assert wide.drain_us == pytest.approx((28 * 28 * 64 / fitted.wide_rate + fitted.row_ns * 28 * 64) / 1000)
+    assert wide.drain_us == pytest.approx(28 * 28 * 64 / fitted.wide_rate / 1000)
     plain = alone(CostKind.CONV, MAP, MAP, output_bits=32)
     assert layer_costs(plain, latency)[0].drain_us == 0
 

@@ -43,6 +43,16 @@ def test_groups_of_a_convolution_make_its_kind(shape: tuple[int, ...], group: in
     assert layer.parameter_bytes == 8 * CHANNEL_PARAMETER_BYTES
 
 
+def test_tables_in_a_row_are_looked_up_once() -> None:
+    """Asked on bayes-e and bernoulli2: two and three tables load and take what the last one does."""
+    first = node("HzLut", [tensor("x", 1, 4, 4, 8)], (1, 4, 4, 8))
+    second = node("HzLut", [first.outputs[0]], (1, 4, 4, 8))
+    kinds = [layer.kind for layer in layers_of([first, second], BLOCK)]
+    assert kinds == [CostKind.RESHAPE, CostKind.LUT]
+    (alone,) = layers_of([node("HzLut", [tensor("x", 1, 4, 4, 8)], (1, 4, 4, 8))], BLOCK)
+    assert alone.kind is CostKind.LUT
+
+
 def test_a_transposed_convolution_multiplies_every_input_pixel() -> None:
     transposed = node("HzSQuantizedConvTranspose", [tensor("x", 1, 4, 4, 8), weights(8, 2, 2, 6)], (1, 8, 8, 6))
     (layer,) = layers_of([transposed], BLOCK)

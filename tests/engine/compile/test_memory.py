@@ -176,19 +176,6 @@ def test_a_map_that_bypasses_windows_is_held_whole(kernel: int, spilled: tuple[s
     assert spilled_tensors(layers, ("c",), ((0, 1, 2),), memory) == spilled
 
 
-def test_results_of_overlapping_unpadded_pools_go_through_ddr() -> None:
-    pool = conv("p", ("a",)).model_copy(
-        update={"kind": CostKind.POOL, "kernel": (3, 3), "strides": (2, 2), "output_shape": (1, 7, 7, 16)}
-    )
-    wide = pool.model_copy(update={"kernel": (2, 3)})
-    tall = pool.model_copy(update={"kernel": (3, 2)})
-    padded = pool.model_copy(update={"output_shape": (1, 8, 8, 16)})
-    memory = Memory(group_bytes=1 << 30, map_bytes=1 << 30, pools_through_ddr=True)
-    for layer, spilled in ((pool, ("p",)), (tall, ("p",)), (wide, ()), (padded, ())):
-        layers = (CHAIN[0], layer, conv("c", ("p",)))
-        assert spilled_tensors(layers, ("c",), ((0, 1, 2),), memory) == spilled
-
-
 def test_what_is_broadcast_ends_a_group() -> None:
     gate = conv("g", ("a",), size=1)
     product = conv("m", ("a", "g")).model_copy(update={"input_shapes": ((1, 16, 16, 16), (1, 1, 1, 16))})

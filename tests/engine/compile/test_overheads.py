@@ -50,6 +50,11 @@ MAP = (1, 8, 8, 16)
             layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="elements"),
             (Overhead.DEEP_SINGLE, 0.48),
         ),
+        (
+            layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="elements"),
+            (Overhead.DEEP_PLANE, 0.24),
+        ),
+        (layer(CostKind.RESHAPE, (1, 5, 3, 2, 16), (1, 1, 5, 96), motion="elements"), (Overhead.DEEP_ROW, 0.03)),
         (layer(CostKind.TRANSPOSE, (1, 2, 2, 4, 4, 8), (1, 2, 4, 2, 4, 8), motion="pixels"), (Overhead.SWAPPED, 0.512)),
         (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.SHUFFLED_CHANNEL, 0.016)),
         (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.SHUFFLED, 0.128)),
@@ -81,6 +86,7 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     found_here = dict(amounts(found, Overlap.ALL, load_latency("bayes-e")))
     assert expected in found_here.items()
     others = {Overhead.TABLE, Overhead.SINGLE, Overhead.DEEP_SINGLE, Overhead.SINGLE_ROW}
+    others |= {Overhead.DEEP_ROW, Overhead.DEEP_PLANE}
     others |= {Overhead.SHUFFLED, Overhead.SHUFFLED_CHANNEL, Overhead.COLUMN, Overhead.COLUMNS}
     others |= {Overhead.JOINED, Overhead.JOINED_ROW, Overhead.DILATED, Overhead.DILATED_PHASE}
     others |= {Overhead.DILATED_PAIR, Overhead.DILATED_PAIRS, Overhead.POOL, Overhead.WINDOW, Overhead.LINE}
@@ -113,7 +119,7 @@ def test_reducing_channels_takes_more_than_reducing_pixels() -> None:
 def test_slopes_and_wide_pools_wait_and_take_time_per_element_or_row() -> None:
     latency = load_latency("bayes-e")
     slope, pool = layer(CostKind.SLOPE, MAP, MAP), layer(CostKind.POOL, MAP, MAP, input_bits=16)
-    assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SUM, 1), (Overhead.SLOPE, 1.024)]
+    assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SLOPED, 1), (Overhead.SLOPE, 1.024)]
     rows = 2 * MAP[1] * MAP[3] / 1e3  # read and computed
     assert dict(amounts(pool, Overlap.ALL, latency)) == {Overhead.POOL: 1, Overhead.WINDOW: 0, Overhead.WIDE_POOL: rows}
 

@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 
 from engine.chips.latency import load_latency
-from engine.compile.layers import Layer, Overlap
+from engine.compile.layers import MAXIMUM, Layer, Overlap
 from engine.compile.memory import Memory
+from engine.compile.motion import Motion
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.compile.traffic import Traffic, layer_traffic
 from engine.ops.core.costs import CostKind
@@ -336,3 +337,52 @@ def test_constant_operands_load_the_parameters_of_their_channels() -> None:
     )
     one = loaded("bayes-e", alone(CostKind.MUL, MAP, MAP, parameter_bytes=64))
     assert one - loaded("bayes-e", alone(CostKind.MOVE, MAP, MAP)) == both + 64
+
+
+def pool(size: int, window: int, step: int = 1, *, padded: bool = True, channels: int = 16) -> Schedule:
+    source, result = (1, size, size, channels), (1, size // step, size // step, channels)
+    details = {"kernel": (window, window), "strides": (step, step), "padded": padded}
+    schedule = alone(CostKind.POOL, result, source, **details)
+    (only,) = schedule.layers
+    return schedule.model_copy(update={"layers": (only.model_copy(update={"op_type": MAXIMUM}),)})
+
+
+@pytest.mark.parametrize(
+    ("found", "moves"),
+    [
+        (pool(16, 3), 6144),
+        (pool(16, 5), 19584),
+        (pool(8, 5, channels=64), 27648),
+        (pool(32, 5, channels=32), 126720),
+        (pool(16, 13), 98304),
+        (pool(16, 3, 2, padded=False), 2048),
+        (pool(16, 3, 2), 0),
+        (pool(16, 2, 2, padded=False), 0),
+    ],
+)
+def test_maxima_of_overlapping_windows_pass_through_ddr_tap_by_tap_on_bernoulli2(found: Schedule, moves: int) -> None:
+    """Asked: bytes of 22 pools between two convolutions, exact."""
+    (only,) = found.layers
+    average = found.model_copy(update={"layers": (only.model_copy(update={"op_type": "HzQuantizedAveragePool"}),)})
+    assert moved("bernoulli2", found) - moved("bernoulli2", average) == Traffic(moves, moves)
+    assert moved("bayes-e", found) == moved("bayes-e", average)
+
+
+@pytest.mark.parametrize(("march", "each"), [("bernoulli2", 8), ("bayes-e", 64), ("bayes", 128)])
+def test_a_product_with_a_pixel_loads_fewer_parameters_than_one_of_two_maps(march: str, each: int) -> None:
+    """Asked on bernoulli2: products with means of 16, 24 and 64 channels load 250 bytes per channel less."""
+    gate = (1, 1, 1, 64)
+    both = loaded(march, alone(CostKind.JOIN, MAP, MAP, gate))
+    assert loaded(march, alone(CostKind.MUL, MAP, MAP, gate)) - both == each * 64
+
+
+@pytest.mark.parametrize(("tokens", "heads", "depth", "passes"), [(100, 2, 64, True), (64, 1, 64, False)])
+def test_queries_keys_and_values_pass_through_ddr_where_two_heads_do_not_fit(
+    tokens: int, heads: int, depth: int, passes: bool
+) -> None:
+    """Asked on bayes-e: 100 tokens of two heads of 64 store and load 4.95 MB, 64 tokens of one head nothing."""
+    shapes = (3, 1, heads, tokens, depth), (1, tokens, 3, heads, depth)
+    turned = alone(CostKind.TRANSPOSE, *shapes, motion=Motion.ELEMENTS)
+    groups = turned.model_copy(update={"overlap": Overlap.GROUPS})
+    vectors = 3 * heads * tokens * depth * 128 * passes
+    assert moved("bayes-e", groups) - moved("bayes-e", turned) == Traffic(vectors, vectors)
