@@ -1,6 +1,6 @@
 """Compiles the simulator's kernels as a wheel, or an editable installation, is built.
 
-``PTQLAB_KERNELS`` says for which CPUs: ``host`` (the default, about 35 CPU seconds), ``all`` for a wheel that other
+``PTQLAB_KERNELS`` says for which CPUs: ``host`` (the default, about 45 CPU seconds), ``all`` for a wheel that other
 machines install, or ``none``. Where it fails the wheel has none, and kernels are compiled on first use.
 """
 

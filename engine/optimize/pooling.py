@@ -10,7 +10,17 @@ import onnx_ir as ir
 
 from engine.chips import GraphRules
 from engine.ir import MARK_STEPS, attribute, mark, static_shape
-from engine.optimize.base import Array, NodePass, add_initializer, axes_of, graph_of, ints, make_node, substitute
+from engine.optimize.base import (
+    Array,
+    NodePass,
+    add_initializer,
+    axes_of,
+    graph_of,
+    ints,
+    is_standard,
+    make_node,
+    substitute,
+)
 from engine.terms import Compatibility
 
 Window = tuple[int, int]
@@ -19,16 +29,17 @@ Window = tuple[int, int]
 class ReduceMeanToGlobalPool(NodePass):
     """``ReduceMean`` over H and W becomes ``GlobalAveragePool``, with a ``Reshape`` where the axes are dropped.
 
-    That one is called ``<node>_flatten`` and its result ``<node>_flatten_output``, even where that is an output of the
-    network (three conversions of activations_a; no other of 49 networks ends so).
+    So does one that drops both of a map with its channels last, behind the Transpose that put them there (4 of 4 asked;
+    MambaOut). The Reshape is called ``<node>_flatten`` and its result ``<node>_flatten_output``, even where that is an
+    output of the network (three conversions of activations_a; no other of 49 networks ends so).
     """
 
     op_types = frozenset({"ReduceMean"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        source, shape = node.inputs[0], static_shape(node.inputs[0])
-        result = node.outputs[0]
-        if source is None or shape is None or len(shape) != 4 or not _is_over_rows_and_columns(node):
+        source, result = _pooled_map(node), node.outputs[0]
+        shape = static_shape(source)
+        if source is None or shape is None:
             return False
         pooled_shape = (*shape[:2], 1, 1)
         keeps = bool(attribute(node, "keepdims", 1))
@@ -65,7 +76,24 @@ class ReduceMeanToGlobalPool(NodePass):
 
     def remains(self, node: ir.Node) -> bool:
         """One of a map over both its sides."""
-        return len(static_shape(node.inputs[0]) or ()) == 4 and _is_over_rows_and_columns(node)
+        return _pooled_map(node) is not None
+
+
+def _pooled_map(node: ir.Node) -> ir.Value | None:
+    """The map, channels first, of which ``node`` is the mean over rows and columns; None where it is another mean."""
+    source = node.inputs[0]
+    if source is None or len(static_shape(source) or ()) != _MAP_RANK:
+        return None
+    if _is_over_rows_and_columns(node):
+        return source
+    transpose = source.producer()
+    if not is_standard(transpose, "Transpose") or transpose is None or attribute(node, "keepdims", 1):
+        return None
+    is_last = tuple(attribute(transpose, "perm", ())) == _CHANNELS_LAST and axes_of(node, _MAP_RANK) == (1, 2)
+    return transpose.inputs[0] if is_last else None
+
+
+_MAP_RANK, _CHANNELS_LAST = 4, (0, 2, 3, 1)
 
 
 def _is_over_rows_and_columns(node: ir.Node) -> bool:

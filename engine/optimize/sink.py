@@ -114,8 +114,13 @@ class SinkTranspose(_Sink):
     moves = "Transpose"
 
     def passes(self, node: ir.Node) -> bool:
-        """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice)."""
-        return super().passes(node) and node.op_type != "ReduceMax"
+        """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice).
+
+        Nor a mean over several axes (rows and columns of channels last, 1 asked).
+        """
+        rank = len(static_shape(node.outputs[0]) or ())
+        is_of_many = node.op_type == "ReduceMean" and len(axes_of(node, rank) or ()) > 1
+        return super().passes(node) and node.op_type != "ReduceMax" and not is_of_many
 
     def passes_on(self, node: ir.Node, passed: ir.Node) -> bool:
         """Not what becomes part of a product once it has passed the quotient of a normalisation.
