@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from, reaches_output
 from engine.graph import float_readers, sole_reader
 from engine.ir import MARK_LATE, MARK_STEPS, attribute, before_calibration, constant_of, is_calibration, shape_of
 from engine.ops.add import runs_as_convolution
@@ -536,6 +536,17 @@ TAILS: Table[DeviceSite, Place] = Table(
             NOT_READ_BY_BPU & NOT_ASKED & op(*RECTIFIERS),
             _cpu(Code.PRODUCT_TAIL),
             BERNOULLI,
+        ),
+        Rule(
+            "device.rectifier-within",
+            "An Elu, LeakyRelu or PRelu that no BPU node reads runs on the CPU where the BPU computes behind it "
+            "again, wherever it goes: between a convolution and an LRN.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op(*RECTIFIERS)
+            & of_node("reaches no output but by the BPU", lambda node: not reaches_output(node.outputs[0])),
+            _cpu(Code.RECTIFIER_WITHIN),
+            BAYES,
         ),
         Rule(
             "device.late-power-tail",

@@ -15,11 +15,19 @@ import onnx_ir as ir
 
 from engine.facts.chains import joins
 from engine.facts.devices import is_quantised, on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
+from engine.facts.moves import (
+    is_computed_with,
+    is_exact_sum,
+    is_passive,
+    keeps_scale,
+    moved_from,
+    moved_to,
+    reaches_output,
+)
 from engine.graph import float_readers
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
-from engine.rulebook.calibrated import INT8, INT16
+from engine.rulebook.calibrated import INT8, INT16, REDUCTIONS
 from engine.rulebook.rule import BAYES, Pattern, Rule, Table
 
 
@@ -358,9 +366,10 @@ TAILS: Table[Chained, Width] = Table(
         ),
         Rule(
             "width.table-within",
-            "The result of a table is int16 only at the end: not where the BPU computes behind the CPU again.",
+            "The result of a table is int16 only at the end: not where the BPU computes behind the CPU again, wherever "
+            "it goes.",
             Pattern[Chained]("is given by a table", lambda site: is_table(site.chain[-1]))
-            & Pattern("is followed by what is quantised", lambda site: not _ends_here(_readers(site.chain))),
+            & Pattern("reaches no output but by the BPU", lambda site: not reaches_output(site.result)),
             Width.LEFT,
             BAYES,
             over=("width.moved-from-other",),
@@ -397,6 +406,17 @@ TAILS: Table[Chained, Width] = Table(
             "What is only moved at the end from a convolution or an int32 sum is no int16, unless int16 is asked of "
             "all outputs.",
             Pattern[Chained]("is an int32 sum, or only moved from a convolution", _is_moved_sum) & ~OUTPUTS_IN_INT16,
+            Width.LEFT,
+            BAYES,
+            over=("width.before-maximum",),
+        ),
+        Rule(
+            "width.before-maximum",
+            "What a ReduceMax of several axes reads, which the CPU computes, is int8.",
+            Pattern[Chained](
+                "is read by a ReduceMax on the CPU",
+                lambda site: any(reader.op_type == "ReduceMax" for reader in _readers(site.chain)),
+            ),
             Width.LEFT,
             BAYES,
             over=("width.result",),
@@ -689,6 +709,17 @@ TIES: Table[Tying, Tied] = Table(
             "What Clips that share a constant limit give has one type.",
             TYING_ON_BPU & Pattern("is a Clip", lambda site: site.node.op_type == "Clip"),
             alike_of,
+        ),
+        Rule(
+            "width.reduced-on-cpu",
+            "What a mean or sum of several axes gives, which the CPU computes, has the type of what it reads: it is "
+            "int16 where that is.",
+            Pattern(
+                "is a ReduceMean or ReduceSum on the CPU",
+                lambda site: site.node.op_type in REDUCTIONS and not on_bpu(site.node),
+            ),
+            members_of,
+            BAYES,
         ),
     ],
 )
