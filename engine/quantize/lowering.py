@@ -294,8 +294,8 @@ class IntegerGraph:
         """Name of the calibrated form of ``value``; empty where it is not calibrated."""
         if is_calibration(value.producer()):
             return str(value.name)
-        calibrated = [usage.node.outputs[0] for usage in value.uses() if is_calibration(usage.node)]
-        return str(calibrated[0].name) if calibrated else ""
+        last = _last_calibrated(value)
+        return "" if last is value else str(last.name)
 
     def _output(self, value: ir.Value) -> ir.Value:
         """A graph output under its own name."""
@@ -429,7 +429,10 @@ class IntegerGraph:
         shape = shape_of(tensor)
         if str(tensor.name) not in self._integers:
             raise ModelError(f"tensor {tensor.name} has neither a float nor an integer form")
-        forms = self._integers[str(tensor.name)]
+        forms, last = self._integers[str(tensor.name)], _last_calibrated(tensor)
+        wanted = calibration_of(last)
+        if wanted is not None and _first_calibrated(last):
+            forms = self._rescaled(last, forms, wanted)
         first = next(iter(forms.values()))
         if first.offset:
             raise _misplaced_unsigned(str(tensor.name))
@@ -498,6 +501,13 @@ def _is_its_own(value: ir.Value, wanted: Calibration) -> bool:
     """Whether ``wanted`` is the calibration of ``value`` itself, which has another scale than what it is moved from."""
     mover = before_calibration(value).producer()
     return _is_own(value, wanted) and mover is not None and keeps_scale(mover)
+
+
+def _last_calibrated(value: ir.Value) -> ir.Value:
+    """The calibrated form of ``value``, of two the second; ``value`` where it is not calibrated."""
+    while (found := next((usage.node for usage in value.uses() if is_calibration(usage.node)), None)) is not None:
+        value = found.outputs[0]
+    return value
 
 
 def _first_calibrated(value: ir.Value) -> str:

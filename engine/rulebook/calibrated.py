@@ -280,8 +280,12 @@ def _is_of_split(site: Calibrated) -> bool:
 
 def _is_moved_beside_cpu(site: Calibrated) -> bool:
     return any(map(_moves_integers, site.readers)) and all(
-        _moves_integers(reader) or not is_quantised(reader) for reader in site.readers
+        _moves_integers(reader) or not is_quantised(reader) or _is_late_power(reader) for reader in site.readers
     )
+
+
+def _is_late_power(node: ir.Node) -> bool:
+    return node.op_type == "Pow" and refused_late(node)
 
 
 def _moves_integers(node: ir.Node) -> bool:

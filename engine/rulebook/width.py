@@ -224,6 +224,11 @@ def _is_int32_for_cpu(site: Chained) -> bool:
     return stays and bool(readers) and not any(map(is_quantised, readers))
 
 
+def _is_convolution_in_int8(site: Chained) -> bool:
+    is_alone = len(site.chain) == 1 and site.head is not None and site.head.stays_int32(site.chain[0])
+    return is_alone and site.output_type == INT8 and site.result.is_graph_output()
+
+
 CPU_ALONE: Table[Chained, str] = Table(
     "width",
     [
@@ -235,6 +240,15 @@ CPU_ALONE: Table[Chained, str] = Table(
             & ~Pattern("is moved to an output", _is_moved_to_output),
             "only CPU nodes read its result, which stays int32",
             BAYES,
+        ),
+        Rule(
+            "width.convolution-at-end-int8",
+            "With set_model_output_int8 the result of a convolution alone that is an output is int8, whatever is asked "
+            "of it; those of activations, sums and products are as asked.",
+            Pattern("is a convolution alone that gives an output, and int8 is asked of all", _is_convolution_in_int8),
+            "set_model_output_int8 asks for int8",
+            BAYES,
+            over=("width.cpu-alone",),
         ),
     ],
 )
@@ -673,7 +687,8 @@ def joins_operands(node: ir.Node) -> bool:
 
 def _cannot_rescale(site: Tying) -> bool:
     rule = rule_for(site.node)
-    return rule is not None and rule.tie(site.node) is not Tie.NONE
+    is_leaky = site.node.op_type == "LeakyRelu"  # reads int16 and gives int8: 6 of 6 asked, PRelus do not (4 of 4)
+    return rule is not None and rule.tie(site.node) is not Tie.NONE and not is_leaky
 
 
 TYING_ON_BPU = Pattern[Tying]("runs on the BPU", lambda site: on_bpu(site.node))
