@@ -384,11 +384,11 @@ class IntegerGraph:
         return self._integers[key][layout]
 
     def _requantize(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
-        """Another scale or width of the tensor that ``value`` stands for; one that has the same name is read instead.
+        """Another scale or width of the tensor that ``value`` stands for; remembered beside the first form.
 
-        On bayes the name does not say the scale: all Concats of one tensor read it at the scale of the first (4 of 4
-        asked, and 51 tensors of torchvision's densenet121). A map is in NHWC then, as behind any operator; another is
-        transposed before (60 in ``crnn_gru``).
+        On bayes by its name, which does not say the scale: all Concats of one tensor read it at the scale of the first
+        (4 of 4 asked, and 51 tensors of torchvision's densenet121). A map is in NHWC then, as behind any operator;
+        another is transposed before (60 in ``crnn_gru``).
         """
         name = str(before_calibration(value).name)
         layout = "flat" if "flat" in forms else "NHWC"
@@ -403,14 +403,15 @@ class IntegerGraph:
             as_convolution=as_conv,
         )
         node = self._names.of(site)
-        if node not in self._requantized:
+        key = f"{node}@{wanted.scales.tobytes().hex()}" if as_conv else node
+        if key not in self._requantized:
             form = self._in_layout(forms, layout, Reader(node, 0))
             if as_conv:
                 result = rescale(node, form, wanted, self, self._writer, self._names)
             else:
                 result = requantize(node, layout, form, wanted, self._writer, self._names)
-            self._requantized[node] = {layout: Quantized(result, wanted.scales, wanted.bits)}
-        return self._requantized[node]
+            self._requantized[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
+        return self._requantized[key]
 
     def _in_layout(self, forms: dict[str, Quantized], layout: str, reader: Reader) -> Quantized:
         """The one of ``forms`` in ``layout``, transposed once for ``reader`` where it is not there."""
