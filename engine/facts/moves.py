@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from engine.facts.devices import is_quantised, on_bpu
 from engine.graph import float_readers
+from engine.ir import is_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
@@ -49,6 +50,21 @@ def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True)
                 found += [result for result in reader.outputs if result not in seen]
                 seen.update(reader.outputs)
     return found
+
+
+def reaches_output(value: ir.Value) -> bool:
+    """Whether ``value`` is an output of the network, or nodes on the CPU alone make one of it.
+
+    A Sigmoid, Tanh and LeakyRelu in front of two LRN, of which one is read by a convolution, and as outputs that an
+    LRN in front of a convolution reads besides: 6 of 6 asked are computed as at the end.
+    """
+    found = moved_to(value, lambda node: not is_quantised(node))
+    return any(map(_is_output, found))
+
+
+def _is_output(value: ir.Value) -> bool:
+    calibrated = (usage.node.outputs[0] for usage in value.uses() if is_calibration(usage.node))
+    return any(each.is_graph_output() for each in (value, *calibrated))
 
 
 WAITING = frozenset({"HzChannelShuffle", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Transpose"})

@@ -178,7 +178,9 @@ class ConcatRule(FloatRule):
         parts = [lowering.integer(given(node, index), like=output) for index in range(len(node.inputs))]
         attributes = {"axis": nhwc_axis(attribute(node, "axis"), len(shape_of(result)))}
         inputs = [part.value for part in parts]
-        bits, scale = parts[0].bits, parts[0].scale
+        bits, scale = (
+            (parts[0].bits, parts[0].scale) if output is None else (output.bits, output.scales.max(keepdims=True))
+        )
         lowering.emit("Concat", node, inputs, attributes, result, bits=bits, scale=scale, domain="")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,19 +27,27 @@ UPDATE, RESET, NEW = range(3)
 """Gates in the order of ONNX's weights."""
 
 _ACTIVATIONS = ("Sigmoid", "Tanh")
+_DIRECTIONS = MappingProxyType(
+    {"forward": (("", False),), "reverse": (("", True),), "bidirectional": (("_0", False), ("_1", True))}
+)
+"""What names say of each direction, and whether it begins with the last step."""
 
 
 @dataclass(frozen=True)
 class _Gru:
-    """A forward ``GRU`` that starts from zero and resets the product with the hidden state.
+    """A direction of a ``GRU`` that starts from zero and resets the product with the hidden state.
 
     Attributes:
+        label: of this direction in names; empty where there is one alone.
+        is_backward: whether it begins with the last step.
         weight, recurrence: of all gates, float32, shape (3 * hidden, features) and (3 * hidden, hidden).
         bias: of the input's gates, then of the hidden state's, float32, shape (6 * hidden,); ``None`` without.
         names: of the three in the source.
         steps, batch, features, hidden: sizes.
     """
 
+    label: str
+    is_backward: bool
     weight: Array
     recurrence: Array
     bias: Array | None
@@ -54,56 +63,81 @@ class UnrollGru(NodePass):
 
     The sequence is split; every step has a ``Gemm`` per gate of its input and one of the hidden state. The first step
     knows the state: products with it are left out and its numbers stay free. Sums with constants in a row are one, with
-    the first one's name. ``crnn_gru`` on two marches and ``min_gru``. Other forms (directions, given states or lengths,
-    ``linear_before_reset`` 0, other activations, long sequences) stay.
+    the first one's name. ``crnn_gru`` on two marches and ``min_gru``. Of two directions the second is unrolled behind
+    the first, from the last step on, and both are joined (three drawn networks, ten asked on two marches). Other forms
+    (given states or lengths, ``linear_before_reset`` 0, other activations, long sequences) stay.
     """
 
     op_types = frozenset({"GRU"})
 
     def remains(self, node: ir.Node) -> bool:
         """One that can be unrolled."""
-        return _read(node) is not None
+        return bool(_read(node))
 
     def rewrite(self, node: ir.Node) -> bool:
-        gru = _read(node)
-        if gru is None:
+        cells = _read(node)
+        if not cells:
             return False
-        unrolled = _Unrolled(node, gru)
-        states = unrolled.states()
-        substitute_outputs(node, unrolled.nodes, unrolled.results(states))
+        unrolled = _Unrolled(node)
+        directions = [unrolled.direction(cell) for cell in cells]
+        substitute_outputs(node, unrolled.nodes, unrolled.results(directions))
         return True
+
+
+@dataclass(frozen=True)
+class _States:
+    """What a direction gives.
+
+    Attributes:
+        last: its last hidden state.
+        all: those of all steps, in their order, of shape (steps, 1, batch, hidden); ``None`` where nothing reads them.
+    """
+
+    last: ir.Value
+    all: ir.Value | None
 
 
 class _Unrolled:
     """Appends the nodes of an unrolled cell; states have the shape (1, batch, hidden)."""
 
-    def __init__(self, node: ir.Node, gru: _Gru) -> None:
-        self.node, self.gru = node, gru
+    gru: _Gru
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
         self.nodes: list[ir.Node] = []
         self._number = 0
         self._sums: dict[str, ir.Value] = {}
 
-    def states(self) -> list[tuple[ir.Value, ir.Value]]:
-        """The hidden state after every step, and the same in the shape (1, 1, batch, hidden)."""
+    def direction(self, gru: _Gru) -> _States:
+        """The hidden states of ``gru``."""
+        self.gru = gru
         found: list[tuple[ir.Value, ir.Value]] = []
-        for x in self._split():
+        steps = self._split()
+        for x in reversed(steps) if gru.is_backward else steps:
             state = self._step(x, found[-1][0] if found else None)
-            shape = (1, 1, self.gru.batch, self.gru.hidden)
+            shape = (1, 1, gru.batch, gru.hidden)
             found.append((state, self._reshape(self._take(), state, shape)))
-        return found
+        apart = [each for _, each in (reversed(found) if gru.is_backward else found)]
+        whole = (gru.steps, 1, gru.batch, gru.hidden)
+        return _States(found[-1][0], self._joined(apart, self.node.outputs[0], whole, axis=0))
 
-    def results(self, states: Sequence[tuple[ir.Value, ir.Value]]) -> dict[ir.Value, ir.Value]:
-        """What replaces the outputs of the node that are used: all hidden states, the last one."""
-        found: dict[ir.Value, ir.Value] = {}
-        for index, output in enumerate(self.node.outputs):
-            if not output.uses() and not output.is_graph_output():
-                continue
-            if index:
-                found[output] = states[-1][0]
-                continue
-            whole = (self.gru.steps, 1, self.gru.batch, self.gru.hidden)
-            found[output] = self._op("Concat", *(apart for _, apart in states), shape=whole, axis=0)
-        return found
+    def results(self, directions: Sequence[_States]) -> dict[ir.Value, ir.Value]:
+        """What replaces the outputs of the node that are used: all hidden states, the last ones."""
+        both, last = [each.all for each in directions if each.all is not None], [each.last for each in directions]
+        results = [both[0] if both else None, last[0]]
+        if len(directions) > 1:
+            sizes = (len(directions), self.gru.batch, self.gru.hidden)
+            results[0] = self._joined(both, self.node.outputs[0], (self.gru.steps, *sizes), axis=1)
+            results[1] = self._joined(last, self.node.outputs[-1], sizes, axis=0)
+        found = dict(zip(self.node.outputs, results, strict=False))
+        return {output: each for output, each in found.items() if each is not None and _is_used(output)}
+
+    def _joined(self, values: Sequence[ir.Value], used: ir.Value, shape: Sequence[int], axis: int) -> ir.Value | None:
+        """``values`` beside one another; where ``used`` is not, nothing, and a number is left out."""
+        if _is_used(used):
+            return self._op("Concat", *values, shape=shape, axis=axis)
+        self._skip(1)
+        return None
 
     def _step(self, x: ir.Value, before: ir.Value | None) -> ir.Value:
         """Hidden state after a step of input ``x``, from that ``before``."""
@@ -115,7 +149,7 @@ class _Unrolled:
         mixed = self._op("Mul", new, update)
         if before is None:
             zeros = np.zeros((1, self.gru.batch, self.gru.hidden), np.float32)
-            before = add_initializer(graph_of(self.node), f"{self.node.name}_initial", zeros)
+            before = add_initializer(graph_of(self.node), f"{self.node.name}_initial{self.gru.label}", zeros)
         kept = self._op("Mul", before, update)
         return self._op("Add", self._op("Sub", new, mixed), kept)
 
@@ -138,7 +172,7 @@ class _Unrolled:
             self._skip(2)
             return own
         rows = self._bias_rows(NEW + 3)
-        alone = add_initializer(graph_of(self.node), f"{self.gru.names[2]}_{NEW + 3}", rows)
+        alone = add_initializer(graph_of(self.node), f"{self.gru.names[2]}{self.gru.label}_{NEW + 3}", rows)
         return self._op("Add", own, self._op("Mul", reset, alone))
 
     def _split(self) -> Sequence[ir.Value]:
@@ -159,7 +193,7 @@ class _Unrolled:
         name, (batch, hidden), graph = self._take(), (self.gru.batch, self.gru.hidden), graph_of(self.node)
         weight = matrix[gate * hidden : (gate + 1) * hidden].T
         flat = self._reshape(f"{name}_reshape_in", x, (batch, weight.shape[0]))
-        data = add_initializer(graph, f"{name}{self.gru.names[which]}_{gate}_gemm_data", weight)
+        data = add_initializer(graph, f"{name}{self.gru.names[which]}{self.gru.label}_{gate}_gemm_data", weight)
         made = self._append("Gemm", f"{name}_gemm", f"{name}_gemm_output", (flat, data), (batch, hidden))
         return self._reshape(f"{name}_reshape_out", made, (1, batch, hidden), f"{name}_out")
 
@@ -169,7 +203,7 @@ class _Unrolled:
         if self.gru.bias is None:
             return value
         total = np.asarray(np.sum([self._bias_rows(row) for row in rows], axis=0, dtype=np.float32))
-        label = f"{self.gru.names[2]}_{rows[0]}"
+        label = f"{self.gru.names[2]}{self.gru.label}_{rows[0]}"
         label = label if len(rows) == 1 else f"{names[0]}{label}_new"
         if label not in self._sums:
             self._sums[label] = add_initializer(graph_of(self.node), label, total)
@@ -211,31 +245,45 @@ class _Unrolled:
         return self.nodes[-1].outputs[0]
 
 
-def _read(node: ir.Node) -> _Gru | None:
-    """The cell that ``node`` is; ``None`` where it is none that can be unrolled."""
+def _is_used(output: ir.Value) -> bool:
+    return bool(output.uses()) or output.is_graph_output()
+
+
+def _read(node: ir.Node) -> tuple[_Gru, ...]:
+    """The directions that ``node`` is; none where it is none that can be unrolled."""
     shape = static_shape(node.inputs[0])
     given = (*node.inputs, None, None, None)[1:4]
     weight, recurrence, bias = (initializer_of(value) for value in given)
     if shape is None or weight is None or recurrence is None or (given[2] is not None and bias is None):
-        return None
+        return ()
     if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS or weight.dtype != np.float32:
-        return None
-    plain = {"direction": "forward", "layout": 0, "clip": 0.0}
+        return ()
+    direction = attribute(node, "direction", "forward")
+    if direction not in _DIRECTIONS:
+        return ()
+    plain = {"layout": 0, "clip": 0.0}
     if any(attribute(node, name, value) != value for name, value in plain.items()):
-        return None
+        return ()
     if not attribute(node, "linear_before_reset", 0):
-        return None
-    if tuple(attribute(node, "activations", _ACTIVATIONS)) != _ACTIVATIONS:
-        return None
-    return _Gru(
-        weight=weight[0],
-        recurrence=recurrence[0],
-        bias=None if bias is None else bias[0],
-        names=tuple("" if value is None else str(value.name) for value in given),
-        steps=shape[0],
-        batch=shape[1],
-        features=shape[2],
-        hidden=int(recurrence.shape[2]),
+        return ()
+    directions = _DIRECTIONS[direction]
+    expected = _ACTIVATIONS * len(directions)
+    if tuple(attribute(node, "activations", expected)) != expected:
+        return ()
+    return tuple(
+        _Gru(
+            label=label,
+            is_backward=is_backward,
+            weight=weight[index],
+            recurrence=recurrence[index],
+            bias=None if bias is None else bias[index],
+            names=tuple("" if value is None else str(value.name) for value in given),
+            steps=shape[0],
+            batch=shape[1],
+            features=shape[2],
+            hidden=int(recurrence.shape[2]),
+        )
+        for index, (label, is_backward) in enumerate(directions)
     )
 
 

@@ -114,7 +114,7 @@ def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: Chi
         producer = None if value is None else value.producer()
         if value is None or producer is None or calibrated.is_graph_output():
             continue
-        site = Calibrated(producer, [usage.node for usage in calibrated.uses()])
+        site = Calibrated(producer, [usage.node for usage in calibrated.uses()], attribute(node, "qtype", INT8))
         rule = table.decide(site, family)
         if rule is not None:
             note(producer, rule.id)

@@ -19,6 +19,7 @@ from engine.ops.registry import rule_for
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.calibrated import INT16
 from engine.rulebook.scale import (
+    ALWAYS_GATES,
     ScaleSite,
     activations,
     gate_of,
@@ -121,14 +122,14 @@ def _first_of(head: str, roots: Mapping[str, str], scales: Scales) -> str | None
 
 def _threshold_of(name: str, source: ScaleSource) -> Term:
     """The threshold of a tensor where it is fixed or follows from another, else the tensor whose values give it."""
-    return source.gated or name if source.fixed is None else source.fixed
+    return source.gated or source.of or name if source.fixed is None else source.fixed
 
 
 def _is_pinned(site: ScaleSite) -> bool:
     """Whether the threshold of the result follows from that of the input by a function and by nothing that reads it."""
-    if site.result not in site.waiting:
-        return False
-    return gate_of(site) is not None or keeps_threshold(site)
+    gate = gate_of(site)
+    waits = site.result in site.waiting
+    return gate in ALWAYS_GATES or (waits and (gate is not None or keeps_threshold(site)))
 
 
 def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[str, str]:

@@ -209,7 +209,7 @@ def _refused_alone(network: _Network, requests: Requests, decided: Decided) -> l
     """Take out of ``requests`` those for results that are refused at once."""
     found = []
     for chain in network.chains:
-        site = Chained(chain)
+        site = Chained(chain, output_type=network.options.output_type)
         rule = None
         if site.result in requests:
             rule = network.book.widths.cpu_alone.decide(site, network.march.family)

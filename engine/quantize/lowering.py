@@ -33,7 +33,7 @@ from engine.place import place_recorded
 from engine.place.sums import sums_as_convolutions
 from engine.quantize.inputs import data_format, pixel_input
 from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
-from engine.quantize.rescaling import constant_integers, requantize, rescale
+from engine.quantize.rescaling import constant_integers, is_like, requantize, rescale
 from engine.quantize.scales import calibration_before, calibration_behind, own_calibration
 from engine.quantize.writer import DTYPES, GraphWriter, transposed
 from engine.rulebook.marks import note
@@ -86,6 +86,7 @@ class IntegerGraph:
         self._writer = GraphWriter(names)
         self._floats: dict[str, ir.Value] = {}
         self._integers: dict[str, dict[str, Quantized]] = {}
+        self._requantized: dict[str, dict[str, Quantized]] = {}
         self._scale_names: dict[ir.Value, str] = {}
         self._quantized_ahead: set[ir.Value] = set()
         self._moved: dict[str, list[dict[str, Quantized]]] = {}
@@ -138,24 +139,24 @@ class IntegerGraph:
         if forms is None:
             raise ModelError(f"tensor {name} is read by a BPU node and is not calibrated")
         form = next(iter(forms.values()))
-        if wanted is not None and (wanted.bits != form.bits or not np.array_equal(wanted.scales, form.scale)):
-            forms = self._requantize(value, self._widened(value, forms, wanted), wanted)
+        if wanted is not None and not is_like(form, wanted):
+            forms = self._rescaled(value, forms, wanted)
         form = self._in_layout(forms, layout, reader)
         if form.offset and not unsigned:
             raise _misplaced_unsigned(name)
         return form
 
-    def _widened(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
-        """``forms`` at the tensor's own int16 scale where they are int8 and another int16 scale is wanted.
+    def _rescaled(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
+        """``forms`` as ``wanted``, from how ``value`` is calibrated where that is in another way than what gives it.
 
         So a Resize, which has no int16, gives its own scale before a Concat takes that of its output (both Resizes of
-        a YOLO11 in int16).
+        a YOLO11 in int16), and a part of a Sigmoid that has its own threshold (boxes of YOLOv5).
         """
         own = calibration_of(value)
-        narrow = next(iter(forms.values())).bits < wanted.bits
-        if own is None or not narrow or own.bits != wanted.bits or own.scales.size > 1:
-            return forms
-        return forms if np.array_equal(own.scales, wanted.scales) else self._requantize(value, forms, own)
+        for each in (own, wanted):
+            if each is not None and each.scales.size == 1 and not is_like(next(iter(forms.values())), each):
+                forms = self._requantize(value, forms, each)
+        return forms
 
     def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
         """See :meth:`engine.ops.core.base.Lowering.padded`."""
@@ -293,8 +294,8 @@ class IntegerGraph:
         """Name of the calibrated form of ``value``; empty where it is not calibrated."""
         if is_calibration(value.producer()):
             return str(value.name)
-        calibrated = [usage.node.outputs[0] for usage in value.uses() if is_calibration(usage.node)]
-        return str(calibrated[0].name) if calibrated else ""
+        last = _last_calibrated(value)
+        return "" if last is value else str(last.name)
 
     def _output(self, value: ir.Value) -> ir.Value:
         """A graph output under its own name."""
@@ -385,30 +386,32 @@ class IntegerGraph:
     def _requantize(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
         """Another scale or width of the tensor that ``value`` stands for; remembered beside the first form.
 
-        A map is in NHWC then, as behind any operator; another is transposed before (60 in ``crnn_gru``).
+        On bayes by its name, which does not say the scale: all Concats of one tensor read it at the scale of the first
+        (4 of 4 asked, and 51 tensors of torchvision's densenet121). A map is in NHWC then, as behind any operator;
+        another is transposed before (60 in ``crnn_gru``).
         """
         name = str(before_calibration(value).name)
-        key = f"{name}@{wanted.bits}@{wanted.scales.tobytes().hex()}"
-        if key not in self._integers:
-            layout = "flat" if "flat" in forms else "NHWC"
-            as_conv = self.march.requantize_as_conv and layout == "NHWC"
-            site = NameSite(
-                NamedPart.REQUANTIZES,
-                tensor=name,
-                calibrated=_first_calibrated(value),
-                scale=float(wanted.scales[0]),
-                widens=wanted.bits > next(iter(forms.values())).bits,
-                is_own=_is_its_own(value, wanted),
-                as_convolution=as_conv,
-            )
-            node = self._names.of(site)
+        layout = "flat" if "flat" in forms else "NHWC"
+        as_conv = self.march.requantize_as_conv and layout == "NHWC"
+        site = NameSite(
+            NamedPart.REQUANTIZES,
+            tensor=name,
+            calibrated=_first_calibrated(value) if _is_own(value, wanted) else "",
+            scale=float(wanted.scales[0]),
+            widens=wanted.bits > next(iter(forms.values())).bits,
+            is_own=_is_its_own(value, wanted),
+            as_convolution=as_conv,
+        )
+        node = self._names.of(site)
+        key = f"{node}@{wanted.scales.tobytes().hex()}" if as_conv else node
+        if key not in self._requantized:
             form = self._in_layout(forms, layout, Reader(node, 0))
             if as_conv:
                 result = rescale(node, form, wanted, self, self._writer, self._names)
             else:
                 result = requantize(node, layout, form, wanted, self._writer, self._names)
-            self._integers[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
-        return self._integers[key]
+            self._requantized[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
+        return self._requantized[key]
 
     def _in_layout(self, forms: dict[str, Quantized], layout: str, reader: Reader) -> Quantized:
         """The one of ``forms`` in ``layout``, transposed once for ``reader`` where it is not there."""
@@ -427,7 +430,10 @@ class IntegerGraph:
         shape = shape_of(tensor)
         if str(tensor.name) not in self._integers:
             raise ModelError(f"tensor {tensor.name} has neither a float nor an integer form")
-        forms = self._integers[str(tensor.name)]
+        forms, last = self._integers[str(tensor.name)], _last_calibrated(tensor)
+        wanted = calibration_of(last)
+        if wanted is not None and _first_calibrated(last):
+            forms = self._rescaled(last, forms, wanted)
         first = next(iter(forms.values()))
         if first.offset:
             raise _misplaced_unsigned(str(tensor.name))
@@ -486,11 +492,23 @@ class IntegerGraph:
         return self._writer.transpose(source, TO_NCHW, *names)
 
 
+def _is_own(value: ir.Value, wanted: Calibration) -> bool:
+    """Whether ``wanted`` is the calibration of ``value`` itself."""
+    own = calibration_of(value)
+    return own is not None and own.bits == wanted.bits and np.array_equal(own.scales, wanted.scales)
+
+
 def _is_its_own(value: ir.Value, wanted: Calibration) -> bool:
     """Whether ``wanted`` is the calibration of ``value`` itself, which has another scale than what it is moved from."""
-    own, mover = calibration_of(value), before_calibration(value).producer()
-    is_own = own is not None and own.bits == wanted.bits and np.array_equal(own.scales, wanted.scales)
-    return is_own and mover is not None and keeps_scale(mover)
+    mover = before_calibration(value).producer()
+    return _is_own(value, wanted) and mover is not None and keeps_scale(mover)
+
+
+def _last_calibrated(value: ir.Value) -> ir.Value:
+    """The calibrated form of ``value``, of two the second; ``value`` where it is not calibrated."""
+    while (found := next((usage.node for usage in value.uses() if is_calibration(usage.node)), None)) is not None:
+        value = found.outputs[0]
+    return value
 
 
 def _first_calibrated(value: ir.Value) -> str:

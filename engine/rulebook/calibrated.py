@@ -259,13 +259,17 @@ class Calibrated:
     Attributes:
         producer: what gives it.
         readers: who reads its calibrated form.
+        qtype: its type.
     """
 
     producer: ir.Node
     readers: Sequence[ir.Node]
+    qtype: str = INT8
 
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+REDUCTIONS = frozenset({"ReduceMean", "ReduceSum"})
+"""What gives on the CPU the type of what it reads, over several axes."""
 FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Gather"}
 """Operators in front of which floats of the CPU are not quantised."""
 
@@ -276,8 +280,12 @@ def _is_of_split(site: Calibrated) -> bool:
 
 def _is_moved_beside_cpu(site: Calibrated) -> bool:
     return any(map(_moves_integers, site.readers)) and all(
-        _moves_integers(reader) or not is_quantised(reader) for reader in site.readers
+        _moves_integers(reader) or not is_quantised(reader) or _is_late_power(reader) for reader in site.readers
     )
+
+
+def _is_late_power(node: ir.Node) -> bool:
+    return node.op_type == "Pow" and refused_late(node)
 
 
 def _moves_integers(node: ir.Node) -> bool:
@@ -324,9 +332,10 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
             "behind them.",
             Pattern("is read by movements alone behind which it is quantised", _quantised_behind)
             & Pattern(
-                "is computed by the CPU for the BPU, and by no convolution",
+                "is computed by the CPU for the BPU, by no convolution, and is no int16 mean or sum",
                 lambda site: (
                     site.producer.op_type not in CONVOLUTIONS
+                    and not (site.producer.op_type in REDUCTIONS and site.qtype == INT16)
                     and not on_bpu(site.producer)
                     and not refused_late(site.producer)
                     and all(map(on_bpu, site.readers))

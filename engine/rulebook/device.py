@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from, reaches_output
 from engine.graph import float_readers, sole_reader
 from engine.ir import MARK_LATE, MARK_STEPS, attribute, before_calibration, constant_of, is_calibration, shape_of
 from engine.ops.add import runs_as_convolution
@@ -469,6 +469,11 @@ def _is_turned_for_bpu(node: ir.Node) -> bool:
     return any(reader.op_type == "Transpose" and any(map(on_bpu, _readers(reader))) for reader in _readers(node))
 
 
+def _shares_its_operand(node: ir.Node) -> bool:
+    """Whether something else reads the first input of ``node`` too, as embeddings that are divided by their norm."""
+    return any(reader is not node for reader in float_readers(before_calibration(given(node, 0))))
+
+
 def _reads_ends(node: ir.Node) -> bool:
     """Whether the BPU computes with one of the inputs of ``node`` nowhere."""
     return not all(is_computed_with(value, _stays, is_passive) for value in node.inputs if value is not None)
@@ -538,22 +543,41 @@ TAILS: Table[DeviceSite, Place] = Table(
             BERNOULLI,
         ),
         Rule(
+            "device.rectifier-within",
+            "An Elu, LeakyRelu, PRelu or power that no BPU node reads runs on the CPU where the BPU computes behind it "
+            "again, wherever it goes: between a convolution and an LRN. At the end it is int16.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op(*RECTIFIERS, "Pow")
+            & of_node("reaches no output but by the BPU", lambda node: not reaches_output(node.outputs[0])),
+            _cpu(Code.RECTIFIER_WITHIN),
+            BAYES,
+        ),
+        Rule(
             "device.late-power-tail",
-            "bernoulli2 finds last that no BPU node reads a power which a Transpose moves to one, so its inputs are "
-            "quantised.",
-            NOT_READ_BY_BPU & NOT_ASKED & op("Pow") & of_node("is turned for the BPU", _is_turned_for_bpu),
+            "bernoulli2 finds last that no BPU node reads a power which a Transpose moves to one, or whose operand "
+            "others read too, so its inputs are quantised.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op("Pow")
+            & (
+                of_node("is turned for the BPU", _is_turned_for_bpu)
+                | of_node("reads what others read too", _shares_its_operand)
+            ),
             _late(Code.PRODUCT_TAIL),
             BERNOULLI,
             over=("device.power-tail",),
         ),
         Rule(
             "device.power-tail",
-            "A power that no BPU node reads runs on the CPU.",
+            "bernoulli2 computes no power that no BPU node reads.",
             NOT_READ_BY_BPU & NOT_ASKED & op("Pow"),
             _cpu(Code.PRODUCT_TAIL),
+            BERNOULLI,
             measured=MeasuredApart(
-                "8 powers that only reductions on the CPU, or nothing, read, in 3 small networks on bernoulli2 and "
-                "bayes-e, and 2 beside them that the BPU reads as well (docs/evidence/shipping.md)",
+                "8 powers that only reductions on the CPU, or nothing, read, in 3 small networks, within them also on "
+                "bayes-e (device.rectifier-within), and 2 beside them that the BPU reads as well "
+                "(docs/evidence/shipping.md)",
                 networks=3,
             ),
         ),

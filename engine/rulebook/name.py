@@ -310,6 +310,12 @@ NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
             NamedPart.REQUANTIZES,
             NamedKind.NODE,
             (
+                "rescales-its-own",
+                "A convolution that gives what is moved its own scale is called after it and that scale.",
+                UNIT_CONV + "{tensor}_{scale:.5f}_TO_FUSE_SCALE",
+                Pattern("is a convolution, and gives its own scale", lambda site: site.as_convolution and site.is_own),
+            ),
+            (
                 "rescaling-convolution",
                 "A convolution that changes a scale is called after the tensor and its new scale.",
                 UNIT_CONV + "{tensor}_calibrated_{scale:.5f}_TO_FUSE_SCALE",

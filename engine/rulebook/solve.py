@@ -17,6 +17,7 @@ class How(Enum):
     WITH_HEAD = "the tensor whose scale it has takes it, unless it follows by a function or something computes with it"
     AS_MEASURED = "takes what its own values give the other, unless it takes another one already"
     LEADS = "the tensor whose scale it has takes it"
+    MEASURED = "takes what its own values give the other, whatever that has itself"
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,12 @@ class Scales:
                     self.measured[tensor], self._rules[tensor] = of, rule
                 elif tensor not in self._of and self.root(of) != tensor:
                     self._take(tensor, of, rule)
+            case ScaleOf(tensor, of, How.MEASURED):
+                self.measured[tensor], self._rules[tensor] = of, rule
             case ScaleOf(tensor, of, How.WITH_HEAD):
                 head = self.root(tensor)
-                is_own = self._group(head).isdisjoint(self._computed_with) and head not in self._pinned
+                is_free = head not in self._pinned and head not in self.measured
+                is_own = is_free and self._group(head).isdisjoint(self._computed_with)
                 if is_own and self.root(of) != head:
                     self._take(head, of, rule)
             case ScaleOf(tensor, of, How.LEADS):

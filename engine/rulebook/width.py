@@ -15,11 +15,19 @@ import onnx_ir as ir
 
 from engine.facts.chains import joins
 from engine.facts.devices import is_quantised, on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
+from engine.facts.moves import (
+    is_computed_with,
+    is_exact_sum,
+    is_passive,
+    keeps_scale,
+    moved_from,
+    moved_to,
+    reaches_output,
+)
 from engine.graph import float_readers
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.registry import rule_for
-from engine.rulebook.calibrated import INT8, INT16
+from engine.rulebook.calibrated import INT8, INT16, REDUCTIONS
 from engine.rulebook.rule import BAYES, Pattern, Rule, Table
 
 
@@ -216,6 +224,11 @@ def _is_int32_for_cpu(site: Chained) -> bool:
     return stays and bool(readers) and not any(map(is_quantised, readers))
 
 
+def _is_convolution_in_int8(site: Chained) -> bool:
+    is_alone = len(site.chain) == 1 and site.head is not None and site.head.stays_int32(site.chain[0])
+    return is_alone and site.output_type == INT8 and site.result.is_graph_output()
+
+
 CPU_ALONE: Table[Chained, str] = Table(
     "width",
     [
@@ -227,6 +240,15 @@ CPU_ALONE: Table[Chained, str] = Table(
             & ~Pattern("is moved to an output", _is_moved_to_output),
             "only CPU nodes read its result, which stays int32",
             BAYES,
+        ),
+        Rule(
+            "width.convolution-at-end-int8",
+            "With set_model_output_int8 the result of a convolution alone that is an output is int8, whatever is asked "
+            "of it; those of activations, sums and products are as asked.",
+            Pattern("is a convolution alone that gives an output, and int8 is asked of all", _is_convolution_in_int8),
+            "set_model_output_int8 asks for int8",
+            BAYES,
+            over=("width.cpu-alone",),
         ),
     ],
 )
@@ -358,9 +380,10 @@ TAILS: Table[Chained, Width] = Table(
         ),
         Rule(
             "width.table-within",
-            "The result of a table is int16 only at the end: not where the BPU computes behind the CPU again.",
+            "The result of a table is int16 only at the end: not where the BPU computes behind the CPU again, wherever "
+            "it goes.",
             Pattern[Chained]("is given by a table", lambda site: is_table(site.chain[-1]))
-            & Pattern("is followed by what is quantised", lambda site: not _ends_here(_readers(site.chain))),
+            & Pattern("reaches no output but by the BPU", lambda site: not reaches_output(site.result)),
             Width.LEFT,
             BAYES,
             over=("width.moved-from-other",),
@@ -397,6 +420,17 @@ TAILS: Table[Chained, Width] = Table(
             "What is only moved at the end from a convolution or an int32 sum is no int16, unless int16 is asked of "
             "all outputs.",
             Pattern[Chained]("is an int32 sum, or only moved from a convolution", _is_moved_sum) & ~OUTPUTS_IN_INT16,
+            Width.LEFT,
+            BAYES,
+            over=("width.before-maximum",),
+        ),
+        Rule(
+            "width.before-maximum",
+            "What a ReduceMax of several axes reads, which the CPU computes, is int8.",
+            Pattern[Chained](
+                "is read by a ReduceMax on the CPU",
+                lambda site: any(reader.op_type == "ReduceMax" for reader in _readers(site.chain)),
+            ),
             Width.LEFT,
             BAYES,
             over=("width.result",),
@@ -653,7 +687,8 @@ def joins_operands(node: ir.Node) -> bool:
 
 def _cannot_rescale(site: Tying) -> bool:
     rule = rule_for(site.node)
-    return rule is not None and rule.tie(site.node) is not Tie.NONE
+    is_leaky = site.node.op_type == "LeakyRelu"  # reads int16 and gives int8: 6 of 6 asked, PRelus do not (4 of 4)
+    return rule is not None and rule.tie(site.node) is not Tie.NONE and not is_leaky
 
 
 TYING_ON_BPU = Pattern[Tying]("runs on the BPU", lambda site: on_bpu(site.node))
@@ -689,6 +724,17 @@ TIES: Table[Tying, Tied] = Table(
             "What Clips that share a constant limit give has one type.",
             TYING_ON_BPU & Pattern("is a Clip", lambda site: site.node.op_type == "Clip"),
             alike_of,
+        ),
+        Rule(
+            "width.reduced-on-cpu",
+            "What a mean or sum of several axes gives, which the CPU computes, has the type of what it reads: it is "
+            "int16 where that is.",
+            Pattern(
+                "is a ReduceMean or ReduceSum on the CPU",
+                lambda site: site.node.op_type in REDUCTIONS and not on_bpu(site.node),
+            ),
+            members_of,
+            BAYES,
         ),
     ],
 )

@@ -30,6 +30,7 @@ class Code(StrEnum):
     DIVISION = "division"
     PASSIVE_TAIL = "passive_tail"
     PRODUCT_TAIL = "product_tail"
+    RECTIFIER_WITHIN = "rectifier_within"
     ACTIVATION_TAIL = "activation_tail"
     ADDED_NODE = "added_node"
     RANK_4 = "rank_4"
@@ -106,6 +107,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.DIVISION: "the product that divides by it runs on the CPU",
         Code.PASSIVE_TAIL: "{op_type} is passive and no BPU node reads it",
         Code.PRODUCT_TAIL: "{march} has no {op_type} whose result no BPU node reads",
+        Code.RECTIFIER_WITHIN: "{march} has no {op_type} that the CPU alone reads before the BPU computes again",
         Code.ACTIVATION_TAIL: "{march} has no {op_type} on an int32 output",
         Code.ADDED_NODE: "added by the conversion where a float tensor changes its layout or rank",
         Code.RANK_4: "only rank-4 tensors are {done} on the BPU",

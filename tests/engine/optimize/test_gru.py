@@ -17,10 +17,11 @@ from tests.engine.optimize.networks import node, normal
 
 def gru(steps: int, inputs: str = "x w r b", batch: int = 1, outputs: str = "y last", **attributes: Any) -> ir.Model:
     """A cell of 3 features and 4 hidden units."""
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
     constants = {
-        "w": normal(1, 12, 3),
-        "r": normal(1, 12, 4),
-        "b": normal(1, 24),
+        "w": normal(directions, 12, 3),
+        "r": normal(directions, 12, 4),
+        "b": normal(directions, 24),
         "h": np.zeros((1, batch, 4), np.float32),
     }
     given = {name: array for name, array in constants.items() if name in inputs.split()}
@@ -38,7 +39,10 @@ def gru(steps: int, inputs: str = "x w r b", batch: int = 1, outputs: str = "y l
         (gru(2, outputs="y"), True),
         (gru(2, linear_before_reset=0), False),
         (gru(2, clip=1.0), False),
-        (gru(2, direction="reverse"), False),
+        (gru(3, direction="reverse"), True),
+        (gru(3, direction="bidirectional"), True),
+        (gru(2, "x w r", batch=2, direction="bidirectional"), True),
+        (gru(2, outputs="y", direction="bidirectional"), True),
         (gru(2, activations=["Sigmoid", "Relu"]), False),
         (gru(2, activations=["Sigmoid", "Tanh"]), True),
         (gru(MAX_STEPS + 1), False),
@@ -64,6 +68,25 @@ def test_nodes_are_numbered_as_in_the_original() -> None:
     assert results["G38_gemm"] == "G39_out_reshape_reshape"
     sums = {item.name: item.inputs[1].name for item in after.graph if item.name in ("G18", "G42")}
     assert sums == {name: f"{name}_{name}_{name}b_2_expand_dims_reshape_reshape" for name in ("G18", "G42")}
+
+
+def test_the_second_direction_is_numbered_behind_the_first() -> None:
+    """Of four asked networks of three steps: each splits, steps and joins; then both are joined, and last states."""
+    after = gru(3, direction="bidirectional")
+    UnrollGru()(after)
+    ends = {item.name: item.op_type for item in after.graph if item.op_type in ("Split", "Concat")}
+    assert ends == {
+        "G0": "Split",
+        "G73": "Concat",
+        "G74": "Split",
+        "G147": "Concat",
+        "G148": "Concat",
+        "G149": "Concat",
+    }
+    first = next(item for item in after.graph if item.name == "G75_reshape_in")
+    assert first.inputs[0].name == "G74_out2"
+    (both,) = (item for item in after.graph if item.name == "G147")
+    assert [value.name for value in both.inputs] == ["G146_out", "G122_out", "G98_out"]
 
 
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])

@@ -364,7 +364,7 @@ def test_what_only_movements_read_has_the_function_of_the_threshold_before_it(mo
 def test_operands_of_an_int16_concat_keep_their_thresholds_where_int16_is_asked_of_them(asked: bool) -> None:
     """As ``onnx::Concat_455`` and ``onnx::Concat_446`` of ``yolov8_nhwc``."""
     nodes = [
-        helper.make_node("Tanh", ["c0"], ["a"], name="A"),
+        helper.make_node("Selu", ["c0"], ["a"], name="A"),
         helper.make_node("Elu", ["c0"], ["b"], name="B"),
         helper.make_node("Concat", ["a", "b"], ["joined"], name="Join", axis=2),
         helper.make_node("Softplus", ["joined"], ["m"], name="Middle"),
