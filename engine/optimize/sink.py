@@ -188,7 +188,8 @@ class SinkReshape(_Sink):
 
     Operands may broadcast, and reductions may run, along axes that it keeps whole. One that keeps the number of
     dimensions passes arithmetic of a single tensor only (of a second tensor or a constant along its axes 6 of 6 asked
-    stay; of fewer dimensions 2 of 2 pass), and no mean (6 of 6 asked, of lines, pixels and channels). The arithmetic's
+    stay; of fewer dimensions 2 of 2 pass), and no mean (6 of 6 asked, of lines, pixels and channels). One that drops
+    the last axes does not pass tensors of two shapes (a row less its mean, 6 of 6 on two marches). The arithmetic's
     result is called ``<y>_reshape``, a constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
     """
 
@@ -234,6 +235,9 @@ class SinkReshape(_Sink):
         before, whole = max(known, key=lambda pair: int(np.prod(pair[1])))
         kept = _Correspondence.between(before, whole)
         if kept is None or any(not kept.holds(a, b) for a, b in known):
+            return False
+        drops_last = before[: len(whole)] == whole and len(before) > len(whole)
+        if drops_last and len({b for _, b in known}) > 1:
             return False
         if node.op_type == "Slice":
             if axes_without_ones(before, whole) is None:
