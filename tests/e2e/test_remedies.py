@@ -75,6 +75,13 @@ def operator(op_type: str, before: str, part: str, **more: Any) -> Remedy:
 
 
 REMEDIES = [
+    Remedy(
+        Code.RECTIFIER_WITHIN,
+        "LeakyRelu",
+        f"{HEAD}a = LeakyRelu(c, alpha=0.1); y = LRN(a, size=3){TAIL}",
+        "Relu",
+        after=f"{HEAD}a = Relu(c); y = LRN(a, size=3){TAIL}",
+    ),
     operator("Min", f"{HEAD}{OTHER}y = Min(c, o){TAIL}", "Max", rewrite="min"),
     operator("Neg", f"{HEAD}y = Neg(c){TAIL}", "-1", rewrite="minus"),
     operator(

@@ -60,6 +60,7 @@ def test_names_are_the_original_s() -> None:
         "name.dequantized-in-other-layout": 3,
         "name.to-nhwc": 2,
         "name.in-nhwc": 2,
+        "name.computes": 1,
     }
 
 

@@ -36,7 +36,8 @@ def test_rows_and_columns_are_repeated() -> None:
     ],
 )
 def test_whole_factors_of_the_march(march: str, height: int, width: int, code: Code | None) -> None:
-    assert refused(ResizeRule(), resize(height, width), march) is code
+    node = resize(height, width)
+    assert (refused(ResizeRule(), node, march), refused(ResizeRule(), node, march, late=True)) == (None, code)
     reason = refused_factors((8, 8), (height, width), load_chip(march))
     assert (None if reason is None else reason.code) is code
 
