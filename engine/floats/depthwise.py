@@ -137,7 +137,8 @@ def widen_windows(model: ir.Model) -> None:
         weight = constant_of(node.inputs[1]) if node.op_type == "Conv" else None
         if weight is None or weight.shape != (2 * attribute(node, "group", 1), 1, *_OWN_KERNEL.window):
             continue
-        if (_pair(attribute(node, "strides", (1, 1))), tuple(attribute(node, "pads", ()))) != _OWN_KERNEL[1:]:
+        steps = (_pair(attribute(node, name, (1, 1))) for name in ("strides", "dilations"))
+        if (*steps, tuple(attribute(node, "pads", ()))) != _OWN_KERNEL[1:]:
             continue
         top, left, bottom, right = _OWN_KERNEL.pads
         wide = np.pad(np.asarray(weight), ((0, 0), (0, 0), (0, 0), (0, 1)))
@@ -149,10 +150,11 @@ def widen_windows(model: ir.Model) -> None:
 class _Windows(NamedTuple):
     window: Pair
     strides: Pair
+    dilations: Pair
     pads: tuple[int, int, int, int]
 
 
-_OWN_KERNEL = _Windows((7, 7), (2, 2), (3, 3, 3, 3))
+_OWN_KERNEL = _Windows((7, 7), (2, 2), (1, 1), (3, 3, 3, 3))
 
 
 def _is_worthwhile(node: ir.Node) -> bool:
