@@ -53,7 +53,7 @@ class TogetherSession:
     """The float model as the original's calibration runs it: as it stands, on a whole group of samples at once.
 
     Args:
-        model: float model, batch 1, static shapes; not changed.
+        model: float model that :func:`mixes_group`, so every input has a first dimension of 1; not changed.
         outputs: tensors to show, float32.
         threads: CPU threads; None for all.
     """
@@ -99,9 +99,12 @@ def mixes_group(model: ir.Model) -> bool:
     """Whether a group of samples runs through the network as it stands, and a tensor then has other rows than theirs.
 
     Args:
-        model: see :func:`group_size`.
+        model: see :func:`group_size`; one with an input whose first dimension is not 1 is not tried and counts as
+            mixing nothing.
     """
     standard = lower_calibration(model)
+    if any(shape_of(value)[:1] != (1,) for value in standard.graph.inputs):
+        return False
     if not any(map(_may_mix, standard.graph)) or group_size(model) != GROUP:
         return False
     values = [value for node in standard.graph for value in node.outputs if value.dtype == ir.DataType.FLOAT]

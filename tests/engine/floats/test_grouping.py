@@ -63,6 +63,17 @@ def test_a_network_for_several_samples_is_taken_as_it_is() -> None:
     assert group_size(network([helper.make_node("Sigmoid", ["r"], ["y"])], {}, batch=3)) == GROUP
 
 
+def test_inputs_of_several_rows_mix_no_group() -> None:
+    """Their samples have unequal numbers of rows, which no single number of samples describes."""
+    target = numpy_helper.from_array(np.asarray([1, -1], np.int64), "s")
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (rows, 4)) for name, rows in (("a", 1), ("b", 2))]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "z")]
+    nodes = [helper.make_node("Reshape", ["a", "s"], ["y"]), helper.make_node("Relu", ["b"], ["z"])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [target])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    assert not mixes_group(ir.from_proto(onnx.shape_inference.infer_shapes(proto, strict_mode=True)))
+
+
 def resized(size: int, reader: str) -> ir.Model:
     """The Relu of the input and its first rows, enlarged to fixed sizes for ``size`` samples, read together."""
     empty = np.empty(0, np.float32)
