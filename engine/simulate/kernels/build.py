@@ -10,7 +10,6 @@ numba fixes its CPU on import; those of one level at the same time. ``hatch_buil
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -92,7 +91,6 @@ def names_of(part: int) -> tuple[str, ...]:
 
 def write_object(part: int, path: str) -> None:
     """Compile the functions of ``part`` for the CPU that numba compiles for, as one object with plain names."""
-    gc.disable()  # a tenth of the time: what numba knows of a function stays alive anyway
     whole = binding.parse_assembly(NOTHING_TO_FREE)
     with intermediate_code() as machine:
         for name in names_of(part):
