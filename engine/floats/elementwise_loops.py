@@ -99,7 +99,8 @@ def root(source: Floats, result: Floats) -> None:
     """Square roots as the original's runtime computes them; arrays (n,).
 
     In fours, a step of Newton's from the CPU's estimate of the reciprocal root, which is off by one in the last bit for
-    two of five numbers, and 0 for what is no normal number; what is left over of fours is exact.
+    two of five numbers, and 0 for what is no normal number; what is left over of fours is exact. So an infinity gives
+    NaN and a small negative number an infinity, as in the original (16 special values asked at 2 places each).
     """
     half, three_halves, normal = np.float32(0.5), np.float32(1.5), np.float32(_LEAST_NORMAL)
     fours = source.size - source.size % _FOURS

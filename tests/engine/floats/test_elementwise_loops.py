@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.floats import elementwise_loops
 from engine.floats.compiled import ELEMENTWISE_BLOCK, GELU, ROOT, RSQRT, SWISH
+from engine.floats.estimate import ESTIMATES
 
 ROOM = np.empty(ELEMENTWISE_BLOCK, np.int64)
 
@@ -103,3 +104,10 @@ def test_roots_of_zero_and_of_what_has_none() -> None:
     np.testing.assert_array_equal(found[[0, 2, 4]], [0.0, 0.0, 0.0])
     assert np.isnan(found[1])
     np.testing.assert_array_max_ulp(found[3:4], np.asarray([2.0], np.float32), 1)
+
+
+def test_roots_of_what_the_step_of_newtons_passes_on() -> None:
+    """As the original was asked: an infinity has no root, and a negative number that is not normal an infinite one."""
+    found = roots(np.inf, -1e-40, -0.0, np.nan, np.inf)
+    of_small = np.inf if ESTIMATES else np.nan
+    np.testing.assert_array_equal(found, np.asarray([np.nan, of_small, 0.0, np.nan, np.inf], np.float32))
