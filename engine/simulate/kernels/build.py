@@ -39,7 +39,9 @@ NAMES = (*MAKERS, *(loop.name for loop in LOOPS))
 """Functions of the objects of a level."""
 _FIRST = 10
 """The first object holds so many of them: half of the time that all take to compile."""
-ALLOWED = frozenset({"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "erf", "sqrt"})
+ALLOWED = frozenset(
+    {"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "erf", "sqrt", "sqrtf"}
+)
 """Functions of the C library that an object may call; any other, such as Python's, would bind it to a version."""
 
 LLVM_NAMES = {"int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}

@@ -38,7 +38,6 @@ def _drawn(loop: Loop) -> list[Any]:
     raise AssertionError(f"no arguments for {loop.name}")
 
 
-@pytest.mark.nightly
 @pytest.mark.skipif(LEVEL is None or not supported(), reason="kernels are compiled on first use on this platform")
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
 def test_built_loops_compute_the_bits_of_numbas(loop: Loop) -> None:

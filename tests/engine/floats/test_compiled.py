@@ -28,6 +28,8 @@ def _drawn(loop: Loop) -> list[Any]:
             return [flat, np.zeros(1024, np.int64), np.zeros_like(flat)]
         case "rsqrt":
             return [np.abs(flat), np.float32(1e-5), np.zeros_like(flat)]
+        case "root":
+            return [np.abs(flat[:-1]), np.zeros_like(flat[:-1])]
         case "softmax_rows":
             return [flat.reshape(300, 70), np.zeros((300, 70), np.float32)]
         case "mean_of_middle":
@@ -41,7 +43,6 @@ def _drawn(loop: Loop) -> list[Any]:
     raise AssertionError(f"no arguments for {loop.name}")
 
 
-@pytest.mark.nightly
 @pytest.mark.skipif(LEVEL is None or not supported(), reason="kernels are compiled on first use on this platform")
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
 def test_built_loops_compute_the_bits_of_numbas(loop: Loop) -> None:

@@ -23,7 +23,7 @@ def assert_loops_fit(loops: Sequence[Loop]) -> None:
 def assert_built_as_compiled(loop: Loop, drawn: Callable[[Loop], list[Any]]) -> None:
     """The loop that was built computes the bits of numba's from the arguments ``drawn``."""
     if prebuilt.addresses() is None:
-        pytest.skip("this installation has no compiled kernels")
+        pytest.skip("this installation has no compiled kernels; python -m engine.simulate.kernels.build host says why")
     built, compiled = drawn(loop), drawn(loop)
     loop(*built)
     loop.function(*compiled)
