@@ -24,9 +24,17 @@ from engine.calibrate.data.samples import evenly_spread
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.scaled import ScaledSession
-from engine.calibrate.methods.sensitivity import mean_cosine, similarity
-from engine.calibrate.methods.thresholds import Thresholds, apply_thresholds, calibrate, threshold_sources, unsigned_of
+from engine.calibrate.methods.sensitivity import mean_cosine
+from engine.calibrate.methods.thresholds import (
+    Thresholds,
+    apply_thresholds,
+    calibrate,
+    only_measured,
+    threshold_sources,
+    unsigned_of,
+)
 from engine.calibrate.statistics.statistics import Statistics
+from engine.floats.compare import cosine
 from engine.floats.float_model import FloatSession
 from engine.floats.switched import SwitchedModel, SwitchedSample
 from engine.graph.scales import scale_source
@@ -50,8 +58,11 @@ BLOCK = 8
 ENTRY = 2 * BLOCK
 """Samples after which the best candidate enters per channel as well."""
 
+SIMILAR = 0.995
+"""Similarity of the outputs from which on ``default`` takes a method per tensor: the original's log states it."""
+
 SENSITIVE = 0.999
-"""Similarity from which on no better method is looked for."""
+"""Similarity from which on ``mix`` looks for no better method for a tensor: likewise."""
 
 
 @dataclass(frozen=True)
@@ -102,17 +113,17 @@ class ModelwiseSearch(Search):
 
     As in the original (rule ``method.default-first-sample``) the first sample decides between methods per tensor,
     unless ``compatibility`` is ``clean``: a mean over samples is the steadier estimate on other data. A method
-    that reaches :data:`SENSITIVE` there is taken (``mobilenet_v2``, ``style``, ``sknet``). Below, asymmetric forms
-    compete too (``centernet``; provisional, one network), and the mean decides whether the best goes per channel, for
-    which the original has no rule that is known. ``per_channel`` is searched, so it need not be set.
+    that reaches :data:`SIMILAR` there is taken. Below, asymmetric forms compete too (``centernet``; provisional), and
+    the mean decides whether the best goes per channel, for which the original has no rule that is known.
+    ``per_channel`` is searched, so it need not be set.
     """
 
     log_name = "modelwise search"
     about_per_channel = "it tries both"
 
     def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
-        """``max``, the percentile and ``kl``, per tensor and per channel."""
-        methods = _elementary(options)
+        """``kl``, ``max`` and the percentile, per tensor and per channel."""
+        methods = _in_turn(options)
         return tuple(
             method.model_copy(update={"per_channel": flag})
             for method, flag in itertools.product(methods, (False, True))
@@ -121,7 +132,7 @@ class ModelwiseSearch(Search):
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
         first = imitates(DEFAULT_FIRST_SAMPLE, options.compatibility)
-        field = _race(subject, _elementary(options), first)
+        field = _race(subject, _in_turn(options), first)
         best = min(field, key=lambda candidate: field[candidate].loss)
         for candidate, runner in field.items():
             logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, 1 - runner.loss)
@@ -198,7 +209,7 @@ class _Runner:
         keys = [_digest(f"{self._identity()} {digest}".encode()) for digest in block.digests]
         if not self._known.keys() >= set(keys):
             found = _split(self._forward(block.feed, len(block.samples)), len(block.samples))
-            self._known.update(zip(keys, map(similarity, found, block.expected), strict=True))
+            self._known.update(zip(keys, map(_similarity, found, block.expected), strict=True))
         self.losses = np.append(self.losses, [1 - self._known[key] for key in keys])
 
 
@@ -221,7 +232,7 @@ def _race(
         field = _per_tensor(subject, found)
         if by_first:
             field = _best_on_first(subject, field, expected)
-            if next(iter(field.values())).loss <= 1 - SENSITIVE:
+            if next(iter(field.values())).loss <= 1 - SIMILAR:
                 return field
             field |= _per_tensor(subject, _asymmetric(subject, found))
             field = _best_on_first(subject, field, expected)
@@ -279,17 +290,25 @@ _Pending = Mapping[CalibrationOptions, Callable[[], Thresholds]]
 """Thresholds by candidate; they are waited for when it runs: those of ``kl`` take a while."""
 
 
-def _per_tensor(subject: Subject, thresholds: _Pending) -> dict[CalibrationOptions, _Runner]:
-    """Candidates per tensor, which give tensors the same types."""
+def _per_tensor(
+    subject: Subject, thresholds: _Pending, measured: ir.Model | None = None
+) -> dict[CalibrationOptions, _Runner]:
+    """Candidates per tensor, which give tensors the same types.
+
+    Args:
+        subject: what the search works on.
+        thresholds: of the candidates.
+        measured: what is run of it; None for all.
+    """
     if not thresholds:
         return {}
     unsigned = unsigned_of(subject.placed, next(iter(thresholds)))
-    session = cache(partial(ScaledSession, subject.placed, unsigned, threads=subject.threads))
+    session = cache(partial(ScaledSession, measured or subject.placed, unsigned, threads=subject.threads))
 
     def runner(found: Callable[[], Thresholds]) -> _Runner:
         return _Runner(
             subject.similarities,
-            cache(lambda: _identity(found(), unsigned)),
+            cache(lambda: _identity(found(), unsigned, "all" if measured is None else "measured")),
             lambda: apply_thresholds(subject.placed, found(), unsigned=unsigned),
             lambda feed, samples: session().run(feed, samples, found()),
         )
@@ -311,15 +330,18 @@ def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
     unsigned = unsigned_of(subject.placed, candidate)
     return _Runner(
         subject.similarities,
-        cache(lambda: _identity(subject.statistics.thresholds(candidate), unsigned)),
+        cache(lambda: _identity(subject.statistics.thresholds(candidate), unsigned, "all")),
         model,
         lambda feed, _: session().run(feed),
     )
 
 
-def _identity(thresholds: Thresholds, unsigned: Collection[str]) -> str:
-    """Digest of what tells a candidate's model from others: per channel it has thresholds of that many."""
-    return _digest(repr([sorted(thresholds.items()), sorted(unsigned)]).encode())
+def _identity(thresholds: Thresholds, unsigned: Collection[str], part: str) -> str:
+    """Digest of what tells a candidate's model from others: per channel it has thresholds of that many.
+
+    ``part`` says what of the model is quantised.
+    """
+    return _digest(repr([sorted(thresholds.items()), sorted(unsigned), part]).encode())
 
 
 def _split(arrays: Arrays, samples: int) -> list[Arrays]:
@@ -341,29 +363,42 @@ def _spread_out(total: int, count: int) -> list[int]:
     return [index for start in (0, 2, 1, 3) for index in indices[start::4]]
 
 
-class LayerwiseSearch(Search):
-    """``mix``: ``max`` or ``kl``, and the best of all methods for every tensor that it alone makes a difference with.
+def _similarity(actual: Arrays, expected: Arrays) -> float:
+    """Mean cosine over all outputs of a sample, in float32 as the original computes it: outputs that differ by less
+    than 1e-7 are equally similar.
+    """
+    return float(np.mean([_cosine32(actual[name], expected[name]) for name in expected]))
 
-    The base is ``max`` where it reaches :data:`SENSITIVE` on the first sample, else the better of the two there. A
-    tensor's similarity is that of the model's outputs on the last sample where nothing but this tensor is quantised;
-    tensors of less than :data:`SENSITIVE` take the method of the largest, the base where several are equal. Tensors
-    that are tied, or take the largest threshold of several, follow. So are all 114 tensors with a threshold of their
-    own in ``yolov8_decode`` and ``unet_t3_argmax``, and the bases of these, ``bisenet``, ``squeezenet``, ``detr`` and
-    EfficientNet-Lite0. ``per_channel`` has no effect.
+
+def _cosine32(actual: NDArray[Any], expected: NDArray[Any]) -> float:
+    """In the type of the arrays; where that has no number for it, :func:`cosine`."""
+    a, b = actual.reshape(-1), expected.reshape(-1)
+    with np.errstate(all="ignore"):
+        found = float(np.dot(a, b) / (np.sqrt(np.dot(a, a)) * np.sqrt(np.dot(b, b))))
+    return found if np.isfinite(found) else cosine(actual, expected)
+
+
+class LayerwiseSearch(Search):
+    """``mix``: one method, and the best of all for every tensor that it alone makes a difference with.
+
+    The base is the method whose outputs are most similar on the first sample where nothing is quantised but what has a
+    threshold of its own (:func:`only_measured`; 53 of 56 networks). A tensor's similarity is that of the model's
+    outputs on the last sample where nothing but this tensor is quantised; tensors of less than :data:`SENSITIVE` take
+    the method of the largest, the better on the first sample where several are equal. Tensors that are tied, or take
+    the largest threshold of several, follow. So are all 114 tensors with a threshold of their own in ``yolov8_decode``
+    and ``unet_t3_argmax``. ``per_channel`` has no effect.
     """
 
     log_name = "layerwise search"
     about_per_channel = "it mixes thresholds per tensor"
 
     def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
-        """``max``, the percentile and ``kl``."""
-        return _elementary(options)
+        """``kl``, ``max`` and the percentile."""
+        return _in_turn(options)
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        candidates = self.candidates(options)
-        base = self._base(subject, candidates)
-        others = [candidate for candidate in candidates if candidate != base]
+        base, *others = self._ranked(subject, self.candidates(options))
         trials = _Trials(subject)
         logger.info(
             "Calculate all sensitivity nodes with %s calibration method using cosine-similarity metric.", base.log_name
@@ -391,18 +426,15 @@ class LayerwiseSearch(Search):
             )
         return self._merged(subject, base, chosen)
 
-    def _base(self, subject: Subject, candidates: Sequence[CalibrationOptions]) -> CalibrationOptions:
-        """``max`` or ``kl``; see the class."""
-        largest, percentile, least_loss = candidates
-        runners = _per_tensor(subject, {each: partial(subject.statistics.thresholds, each) for each in candidates})
+    def _ranked(self, subject: Subject, candidates: Sequence[CalibrationOptions]) -> list[CalibrationOptions]:
+        """``candidates`` from the base on; see the class."""
         expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
-        _best_on_first(subject, {largest: runners[largest]}, expected)
-        if runners[largest].loss <= 1 - SENSITIVE:
-            return largest
-        found = _best_on_first(subject, {each: runners[each] for each in (largest, least_loss)}, expected)
-        # Here it takes one run; default, as a setting of the same statistics, would open sessions for it.
-        runners[percentile].run(_read(subject, [0], expected))
-        return next(iter(found))
+        pending = {each: partial(subject.statistics.thresholds, each) for each in candidates}
+        runners = _per_tensor(subject, pending, only_measured(subject.placed))
+        block = _read(subject, [0], expected)
+        for runner in runners.values():
+            runner.run(block)
+        return sorted(runners, key=lambda candidate: runners[candidate].loss)
 
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
@@ -494,6 +526,12 @@ def _alternatives(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]
         mse,
         *(method.model_copy(update={"per_channel": options.per_channel}) for method in _elementary(options)),
     )
+
+
+def _in_turn(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
+    """``kl``, ``max`` and the percentile: of equally good ones the original takes the first."""
+    *others, least_loss = _elementary(options)
+    return (least_loss, *others)
 
 
 def _elementary(options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:

@@ -132,6 +132,21 @@ def apply_thresholds(
     return model
 
 
+def only_measured(placed: ir.Model) -> ir.Model:
+    """A copy of ``placed`` in which weights are floats, and tensors that take the scale of another one.
+
+    So the original compares methods for ``mix``; it calibrates the rest afterwards. Outputs of the network stay.
+    """
+    model = placed.clone()
+    for node in calibration_nodes(model):
+        source, value, result = scale_source(node), node.inputs[0], node.outputs[0]
+        takes_another = source.follows and (source.of is not None or source.gated is None)
+        if value is not None and (takes_another or _is_weight(node)) and not result.is_graph_output():
+            result.replace_all_uses_with(value)
+            model.graph.remove(node, safe=True)
+    return model
+
+
 def note_rules(calibrated: ir.Model, statistics: Statistics, candidates: Sequence[CalibrationOptions]) -> None:
     """Note on the operators of ``calibrated`` where a rule about methods decided one of their thresholds.
 

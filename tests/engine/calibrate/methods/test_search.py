@@ -14,9 +14,10 @@ from onnx import helper
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, collect_for, run_calibration
 from engine.calibrate.methods.search import SENSITIVE, candidates_of
 from engine.calibrate.methods.sensitivity import local_similarities, mean_cosine
-from engine.calibrate.methods.thresholds import threshold_sources
+from engine.calibrate.methods.thresholds import apply_thresholds, only_measured, threshold_sources
 from engine.floats.compare import cosine
 from engine.floats.switched import SwitchedModel, SwitchedSample
+from engine.graph.scales import scale_source
 from engine.ir import calibration_nodes, read_calibration
 from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType, Compatibility
@@ -64,8 +65,7 @@ def test_default_takes_the_method_that_is_best_on_the_first_sample(
 def test_default_goes_asymmetric_only_where_no_method_is_similar_enough(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, similar: bool
 ) -> None:
-    """CenterNet goes so, MobileNetV2 and style transfer, whose first sample is similar to 0.999, do not."""
-    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 0.0 if similar else 2.0)
+    monkeypatch.setattr("engine.calibrate.methods.search.SIMILAR", 0.0 if similar else 2.0)
     model = chain(pads=1)
     placed = place(model, "bayes-e", PlacementOptions()).model
     data = ArrayData(UNSIGNED_DATA)
@@ -167,25 +167,38 @@ def test_chosen_methods_reach_graph_outputs_that_nodes_read(
 
     assert threshold_sources(placed)["y_before_HzCalibration"] == "y"
     scores = [second(candidate) for candidate in candidates]
-    assert scores[0] < max(scores)
+    by_max = scores[1]
+    assert by_max < max(scores)
     assert second(CalibrationOptions(calibration_type=CalibrationType.MIX)) == pytest.approx(max(scores))
-    assert second(CalibrationOptions(nodewise_methods=True)) > scores[0]
+    assert second(CalibrationOptions(nodewise_methods=True)) > by_max
 
 
-@pytest.mark.parametrize(("sensitive", "expected"), [(0.0, "max"), (2.0, "better")])
-def test_the_base_of_mix_is_max_unless_it_is_not_similar_enough(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, sensitive: float, expected: str
+@pytest.mark.parametrize("first", range(4))
+def test_mix_begins_with_what_is_best_on_the_first_sample_with_weights_as_floats(
+    caplog: pytest.LogCaptureFixture, first: int
 ) -> None:
-    """DETR and BiSeNet take ``max``, YOLOv8 and a U-Net ``kl``, which is better on their first sample."""
-    monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", sensitive)
-    data = {"x": np.concatenate([DATA["x"], 5 * DATA["x"][:1]])}  # an outlier that only max looks at
-    placed = place(residual(), "bayes-e", PlacementOptions()).model
-    with caplog.at_level(logging.DEBUG, logger="engine.calibrate.methods.search"):
-        run_calibration(residual(), placed, ArrayData(data), CalibrationOptions(calibration_type="mix"))
+    model = residual()
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    data = ArrayData({"x": np.roll(DATA["x"], -first, axis=0)})
+    options = CalibrationOptions(calibration_type=CalibrationType.MIX)
+    statistics = collect_for(model, [placed], data, options)
+    sample = data.read(0, 1)
+    expected = FloatSession(model).run(sample)["y"]
+    similar = {}
+    for option in candidates_of(options):
+        measured = apply_thresholds(only_measured(placed), statistics.thresholds(option))
+        similar[option.log_name] = cosine(FloatSession(measured).run(sample)["y"], expected)
+    with caplog.at_level(logging.INFO, logger="engine.calibrate.methods.search"):
+        run_calibration(model, placed, data, options, statistics=statistics)
     (base,) = re.findall(r"Calculate all sensitivity nodes with (\S+) calibration", caplog.text)
-    tried = dict(re.findall(r"of (\S+) on the first sample: (\S+)", caplog.text))
-    best = max(tried, key=lambda name: tried[name])
-    assert (len(tried), base) == ((1, "max") if expected == "max" else (2, best))
+    assert similar[base] == pytest.approx(max(similar.values()), abs=2e-7)
+
+
+def test_only_what_has_a_threshold_of_its_own_is_measured() -> None:
+    placed = place(residual(), "bayes-e", PlacementOptions()).model
+    sources = {str(node.name): scale_source(node) for node in calibration_nodes(placed)}
+    left = {str(node.name) for node in calibration_nodes(only_measured(placed))}
+    assert left == {name for name in threshold_sources(placed) if not sources[name].follows}
 
 
 def test_mix_looks_at_one_tensor_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
