@@ -7,6 +7,7 @@ same tiles.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import sys
@@ -24,6 +25,7 @@ class Registers:
         lanes: int32 lanes of a vector register.
         quads: whether an instruction sums four products of uint8 and int8 per lane, exactly (AVX512-VNNI).
         permutes: whether an instruction picks bytes from 128 (AVX512-VBMI).
+        matrices: whether an instruction multiplies matrices of up to 16 rows of 64 int8, exactly (AMX).
         rows: for 1, 2, … vectors of output channels, the rows (pixels) of a tile, so that accumulators, one weight
             vector per column and one broadcast activation fit the register file.
     """
@@ -32,6 +34,7 @@ class Registers:
     rows: tuple[int, ...]
     quads: bool = False
     permutes: bool = False
+    matrices: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,25 @@ LINUX_NAMES: Mapping[str, str] = MappingProxyType(
         "bmi": "bmi1",
         "lzcnt": "abm",
         "avx512vnni": "avx512_vnni",
+        "amx-tile": "amx_tile",
+        "amx-int8": "amx_int8",
     }
 )
 """Linux's names of features that LLVM calls otherwise."""
 CPU_INFO = Path("/proc/cpuinfo")
 
+_MATRICES = frozenset({"amx-tile", "amx-int8"})
+"""What a process must ask the system for before it uses it."""
+_ARCH_PRCTL, _ASK_FOR_STATE, _MATRIX_STATE = 158, 0x1023, 18
+"""Linux's number of the call, what it is to do, and the state of registers that AMX keeps (arch/x86/xstate.rst)."""
+
 LEVELS = (
+    Level(
+        "v4-vnni-vbmi-amx",
+        "x86-64-v4",
+        _V4 | {"avx512vnni", "avx512vbmi"} | _MATRICES,
+        Registers(16, _AVX512, quads=True, permutes=True, matrices=True),
+    ),
     Level(
         "v4-vnni-vbmi",
         "x86-64-v4",
@@ -97,12 +113,25 @@ def available_features() -> frozenset[str]:
     """Features of the CPU that kernels are compiled for: this one, or that of numba's ``NUMBA_CPU_FEATURES``."""
     asked = os.environ.get("NUMBA_CPU_FEATURES")
     if asked is not None:
-        return frozenset(name[1:] for name in asked.split(",") if name.startswith("+"))
+        features = frozenset(name[1:] for name in asked.split(",") if name.startswith("+"))
+        if features >= _MATRICES:
+            may_use_matrices()  # whatever the answer: what is compiled may be for another CPU
+        return features
     if sys.platform == "linux" and platform.machine() == "x86_64":
-        return features_of(CPU_INFO.read_text(encoding="ascii", errors="replace"))
+        features = features_of(CPU_INFO.read_text(encoding="ascii", errors="replace"))
+        return features if features >= _MATRICES and may_use_matrices() else features - _MATRICES
     from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types; LLVM takes 40 MB
 
     return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+
+
+def may_use_matrices() -> bool:
+    """Ask Linux for the registers of AMX, for this process and those that it forks; whether it grants them."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.argtypes, call.restype = [ctypes.c_long] * 3, ctypes.c_long
+    return bool(call(_ARCH_PRCTL, _ASK_FOR_STATE, _MATRIX_STATE) == 0)
 
 
 def features_of(cpu_info: str) -> frozenset[str]:

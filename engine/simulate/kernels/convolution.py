@@ -11,6 +11,14 @@ from engine.jit import compiled, inlined
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.depthwise_blocks import block_3_1, block_3_2, block_5_1, block_5_2, requantize_block
 from engine.simulate.kernels.finished_tiles import make_finished_tile
+from engine.simulate.kernels.matrices import (
+    add_step,
+    begin_matrices,
+    clear_sums,
+    end_matrices,
+    products,
+    store_sums,
+)
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.movement import FEW, flip_bytes, pad_row, transpose_plane
 from engine.simulate.kernels.scalar import divided
@@ -19,15 +27,19 @@ from engine.simulate.kernels.tiles import (
     BLOCK,
     BLOCK_PIXELS,
     BLOCK_ROWS,
+    DEPTH,
+    FINISHED,
     FINISHED_ROWS,
-    LONG,
+    MATRICES,
     MAX_VECTORS,
-    MEDIUM,
+    MOST_HIGH,
+    MOST_WIDE,
     PAIR,
     PIXELS,
     QUAD,
+    REGISTER_BYTES,
+    ROW_BYTES,
     ROWS,
-    SHORT,
     STAGING_BYTES,
     STEP_BYTES,
 )
@@ -36,16 +48,20 @@ from engine.simulate.kernels.vector import (
     I8,
     I16,
     I32,
+    copy_rows,
     flip_run,
     make_add_residual,
     make_dot_tile,
-    make_flip,
     make_requantize,
     make_rows_tile,
     make_taps_tile,
+    prefetch,
     widen_run,
 )
 
+CACHE_LINE = 64
+STREAMED = 1 << 19
+"""Bytes of weights from which on those of the next panel are fetched ahead."""
 ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 tile_1, tile_2, tile_3, tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
@@ -57,17 +73,17 @@ quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
 quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (
     make_dot_tile(1, min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
 )
+FINISHED_1, FINISHED_2, FINISHED_3, FINISHED_4 = (FINISHED[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 finished_tile_1, finished_tile_2, finished_tile_3, finished_tile_4 = (
-    make_finished_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
+    make_finished_tile(FINISHED[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
 )
 sum_tile_1, sum_tile_2, sum_tile_3, sum_tile_4 = (
-    make_finished_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), residual=True) for k in (1, 2, 3, 4)
+    make_finished_tile(FINISHED[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), residual=True) for k in (1, 2, 3, 4)
 )
 taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
 rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
-flip_short, flip_medium, flip_long = make_flip(SHORT), make_flip(MEDIUM), make_flip(LONG)
 requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
 requantize_float32 = make_requantize(F32)
 
@@ -84,6 +100,8 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     read in place with steps of one: these go on from row to row of the image, and some at the end of each row belong
     to no pixel. ``scratch`` holds a vector for partial stores, a tile of accumulators and a tile of gathered operands.
     """
+    if MATRICES and f.quads:
+        begin_matrices()
     operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
     panel_table = int64_at(f.panel_table, 3 * f.panels)
     group_channels = divided(f.out_c, f.groups)[0]
@@ -112,22 +130,42 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
-                results_of_panel(
-                    f,
-                    arena,
-                    scratch,
-                    source,
-                    pitch,
-                    part,
-                    first,
-                    rows,
-                    line,
-                    width,
-                    vectors,
-                    weights,
-                    group * group_channels + column,
-                    group_channels - column,
-                )
+                if MATRICES and f.quads:
+                    matrices_of_panel(
+                        f,
+                        arena,
+                        scratch,
+                        source,
+                        pitch,
+                        part,
+                        first,
+                        rows,
+                        line,
+                        width,
+                        vectors,
+                        weights,
+                        group * group_channels + column,
+                        group_channels - column,
+                    )
+                else:
+                    results_of_panel(
+                        f,
+                        arena,
+                        scratch,
+                        source,
+                        pitch,
+                        part,
+                        first,
+                        rows,
+                        line,
+                        width,
+                        vectors,
+                        weights,
+                        group * group_channels + column,
+                        group_channels - column,
+                    )
+    if MATRICES and f.quads:
+        end_matrices()
 
 
 @compiled
@@ -152,7 +190,7 @@ def results_of_panel(
     Of each ``line`` of positions, from line ``part`` on, ``width`` are pixels. Whole tiles of int8 come straight from
     the registers, others by way of accumulators in memory.
     """
-    height, params = tile_rows_of(vectors), f.params + channel * 4
+    height, params = finished_rows_of(vectors), f.params + channel * 4
     most = height if f.finishes else FINISHED_ROWS
     stored = min(channels, vectors * LANES)
     mask = (1 << stored) - 1 if stored < BLOCK else -1
@@ -171,37 +209,143 @@ def results_of_panel(
     done = 0
     while done < rows:
         count = min(most, rows - done)
-        a = source + done * pitch
-        if f.finishes and count == height and column < width and column + count <= line + width:
-            e = arena + f.e + pixel * f.out_c + channel
+        if column >= width:  # between two lines
+            count = min(line - column, rows - done)
+        elif f.finishes and count == height and column + count <= line + width:
+            e, a = arena + f.e + pixel * f.out_c + channel, source + done * pitch
             finished_tile(
                 f, vectors, a, pitch, weights, following, next_step, params, mask, e, y, z, line, width, column, scratch
             )
         else:
-            by_accumulators(
-                f,
-                arena,
-                scratch,
-                a,
-                pitch,
-                pixel,
-                column,
-                count,
-                line,
-                width,
-                vectors,
-                weights,
-                channel,
-                channels,
-                y,
-                z,
-            )
+            dots(f, source + done * pitch, pitch, count, vectors, weights, scratch + STAGING_BYTES)
+            sums = scratch + STAGING_BYTES
+            finish_lines(f, arena, scratch, sums, pixel, column, count, line, width, vectors, channel, channels, y, z)
         following += next_tile
         done, column, pixel = done + count, column + count, pixel + count
         y, z = y + count * y_step, z + count * z_step
         while column >= line:
             column, pixel = column - line, pixel + width - line
             y, z = y + y_line - line * y_step, z + z_line - line * z_step
+
+
+@compiled
+def matrices_of_panel(
+    f: Any,
+    arena: int,
+    scratch: int,
+    source: int,
+    pitch: int,
+    part: int,
+    first: int,
+    rows: int,
+    line: int,
+    width: int,
+    vectors: int,
+    weights: int,
+    channel: int,
+    channels: int,
+) -> None:
+    """As :func:`results_of_panel` by products of matrices: some results are stored while the next are summed.
+
+    Where all weights together are more than the second cache keeps, those of the next panel are brought into it.
+    """
+    above, column = divided(first, line)
+    above += part
+    place = vectors * LANES * 4
+    y = int64_at(arena + f.y, 1)[0] if f.indirect else arena + f.y
+    y += within_block(f, channel, f.y_pitch, f.y_line)
+    z = arena + f.z + within_block(f, channel, f.z_pitch, f.z_line) if f.z_bytes else 0
+    done = summed = 0
+    following, lines = weights + f.pieces * f.steps * place, 0
+    if f.groups == 1 and f.pieces * f.steps * f.out_c * STEP_BYTES > STREAMED:
+        blocks = divided(rows + MOST_HIGH - 1, MOST_HIGH)[0]
+        lines = divided(MOST_WIDE * REGISTER_BYTES, CACHE_LINE * blocks)[0]
+    sums, others = scratch + STAGING_BYTES, scratch + STAGING_BYTES + MOST_HIGH * place
+    for begun in range(0, rows + MOST_HIGH, MOST_HIGH):
+        height, w = min(MOST_HIGH, rows - begun), weights
+        for pair in range(0, vectors if height > 0 else 0, MOST_WIDE):
+            clear_sums()
+            for piece in range(f.pieces):
+                a = source + begun * pitch + piece * f.piece_pitch
+                for _ in range(f.steps // DEPTH):
+                    for _ahead in range(lines):
+                        prefetch(following)
+                        following += CACHE_LINE
+                    w = add_step(height, vectors - pair, a, pitch, w)
+                    a += ROW_BYTES
+                    if done < summed:
+                        count = some_results(
+                            f,
+                            arena,
+                            scratch,
+                            others,
+                            done,
+                            summed,
+                            column,
+                            above,
+                            line,
+                            width,
+                            vectors,
+                            channel,
+                            channels,
+                            y,
+                            z,
+                        )
+                        done, column = done + count, column + count
+                        while column >= line:
+                            column, above = column - line, above + 1
+            store_sums(height, vectors - pair, sums + pair * LANES * 4, place)
+        while done < summed:
+            count = some_results(
+                f, arena, scratch, others, done, summed, column, above, line, width, vectors, channel, channels, y, z
+            )
+            done, column = done + count, column + count
+            while column >= line:
+                column, above = column - line, above + 1
+        summed = begun + height
+        sums, others = others, sums
+
+
+@compiled
+def some_results(
+    f: Any,
+    arena: int,
+    scratch: int,
+    sums: int,
+    done: int,
+    summed: int,
+    column: int,
+    row: int,
+    line: int,
+    width: int,
+    vectors: int,
+    channel: int,
+    channels: int,
+    y: int,
+    z: int,
+) -> int:
+    """Store results from position ``done`` on, of which the sums of the :data:`MOST_HIGH` up to ``summed`` are there.
+
+    Returns:
+        How many positions that were.
+    """
+    if column >= width:  # between two lines
+        return min(line - column, summed - done)
+    height = finished_rows_of(vectors) if f.finishes else MOST_HIGH
+    count, pixel = min(height, summed - done), row * width + column
+    tile = sums + (done & (MOST_HIGH - 1)) * vectors * LANES * 4
+    y += row * f.block_rows * f.y_line + column * f.block_columns * f.y_pitch
+    if z:
+        z += row * f.block_rows * f.z_line + column * f.block_columns * f.z_pitch
+    is_whole = column + height <= line + width if count == height else column + count >= width
+    if f.finishes and is_whole and (count == height or column + height <= line):
+        stored = min(channels, vectors * LANES)
+        mask = (1 << stored) - 1 if stored < BLOCK else -1
+        e, params = arena + f.e + pixel * f.out_c + channel, f.params + channel * 4
+        finished_tile(f, vectors, tile, 0, 0, 0, 0, params, mask, e, y, z, line, width, column, scratch)
+    else:
+        finish_lines(f, arena, scratch, tile, pixel, column, count, line, width, vectors, channel, channels, y, z)
+    return count
 
 
 @compiled
@@ -218,13 +362,13 @@ def within_block(f: Any, channel: int, pitch: int, line: int) -> int:
 
 
 @compiled
-def tile_rows_of(vectors: int) -> int:
-    """Rows of a tile of so many vectors."""
+def finished_rows_of(vectors: int) -> int:
+    """Rows of results of so many vectors that are requantised together."""
     if vectors == 1:
-        return ROWS_1
+        return FINISHED_1
     if vectors == 2:
-        return ROWS_2
-    return ROWS_3 if vectors == 3 else ROWS_4
+        return FINISHED_2
+    return FINISHED_3 if vectors == 3 else FINISHED_4
 
 
 @inlined
@@ -267,29 +411,25 @@ def finished_tile(
 
 
 @compiled
-def by_accumulators(
+def finish_lines(
     f: Any,
     arena: int,
     scratch: int,
-    source: int,
-    pitch: int,
+    accumulators: int,
     pixel: int,
     column: int,
     rows: int,
     line: int,
     width: int,
     vectors: int,
-    weights: int,
     channel: int,
     channels: int,
     y: int,
     z: int,
 ) -> None:
-    """Results of a panel for at most :data:`FINISHED_ROWS` positions from one on: dot products first, then the rest."""
-    accumulators = scratch + STAGING_BYTES
+    """Results of a panel for at most :data:`FINISHED_ROWS` positions from one on, whose dot products are there."""
     y_step, y_line = f.block_columns * f.y_pitch, f.block_rows * f.y_line
     z_step, z_line = f.block_columns * f.z_pitch, f.block_rows * f.z_line
-    dots(f, source, pitch, rows, vectors, weights, accumulators)
     done = 0
     while done < rows:
         inside = min(rows - done, width - column)
@@ -306,12 +446,14 @@ def by_accumulators(
 def dots(f: Any, source: int, pitch: int, rows: int, vectors: int, weights: int, out: int) -> None:
     """Dot products of rows of operands with a panel of ``vectors`` vectors of channels: (rows, vectors, lanes).
 
-    Up to ``max(ROWS) - 1`` rows more are written behind them.
+    Up to :data:`~engine.simulate.kernels.tiles.MOST_AT_ONCE` - 1 rows more are written behind them.
     """
     row = 0
     while row < rows:
         a, target = source + row * pitch, out + row * vectors * LANES * 4
-        if f.quads:
+        if MATRICES and f.quads:
+            row += products(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
+        elif f.quads:
             row += dots_of_quads(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
         else:
             row += dots_of_pairs(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
@@ -395,43 +537,25 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
     offsets = int64_at(f.tap_offsets, f.taps)
     # Stores might change the instruction for all that the compiler knows: what the loops need of it is read once.
     taps, length, out_w, pixel = f.taps, f.tap_length, f.out_w, f.in_c * f.x_bytes
-    longest = LONG if f.quads else 0
     step, line, pitch, advance = f.stride_w * pixel, f.stride_h * f.in_w * pixel, width * item, f.tap_length * item
     out_y, out_x = divided(first, out_w)
-    source = x + group * divided(f.in_c, f.groups)[0] * f.x_bytes + out_y * line + out_x * step
-    target = operands
-    for _row in range(rows):
-        at = target
-        if length > longest:
+    row, target, done = x + group * divided(f.in_c, f.groups)[0] * f.x_bytes + out_y * line, operands, 0
+    while done < rows:
+        count, source = min(rows - done, out_w - out_x), row + out_x * step
+        if f.quads:
             for tap in range(taps):
-                copy_run(f, source + offsets[tap], at, length)
-                at += advance
-        elif length <= SHORT:
-            for tap in range(taps):
-                flip_short(source + offsets[tap], at)
-                at += advance
-        elif length <= MEDIUM:
-            for tap in range(taps):
-                flip_medium(source + offsets[tap], at)
-                at += advance
+                copy_rows(source + offsets[tap], step, target + tap * advance, pitch, count, length)
         else:
-            for tap in range(taps):
-                flip_long(source + offsets[tap], at)
-                at += advance
-        target += pitch
-        source += step
-        out_x += 1
-        if out_x == out_w:
-            source += line - out_w * step
-            out_x = 0
+            for k in range(count):
+                for tap in range(taps):
+                    copy_run(f, source + offsets[tap] + k * step, target + k * pitch + tap * advance, length)
+        done, target, row, out_x = done + count, target + count * pitch, row + line, 0
 
 
 @compiled
 def copy_run(f: Any, source: int, target: int, size: int) -> None:
     """Neighbouring elements of the image in the form of the dot products' operands."""
-    if f.quads and size <= SHORT:
-        flip_short(source, target)
-    elif f.quads:
+    if f.quads:
         flip_run(source, target, size)
     elif f.x_bytes == 1:
         widen_run(source, target, size)

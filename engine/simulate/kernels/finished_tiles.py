@@ -24,12 +24,13 @@ from engine.simulate.kernels.tiles import (
     E_RIGHT,
     E_SCALE,
     IN_ORDER,
+    MATRICES,
     PACKED_ORDER,
     RIGHT_SHIFT,
     WORD_SCALE,
     WORD_SHIFT,
 )
-from engine.simulate.kernels.vector import VECTOR, add_products, larger, load, load_wide
+from engine.simulate.kernels.vector import VECTOR, add_products, larger, load, load_wide, masked_store
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 BYTES, WORDS = ir.VectorType(I8, BLOCK), ir.VectorType(I16, BLOCK // 2)
@@ -44,7 +45,8 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
 
     The dot products of :func:`~engine.simulate.kernels.vector.make_dot_tile` with ``quads``, requantised to int8 as by
     :func:`~engine.simulate.kernels.vector.make_requantize`; with ``residual`` after ``e`` is added. Of the instruction
-    ``f`` it reads all that is the same for all tiles; the rest are addresses and sizes.
+    ``f`` it reads all that is the same for all tiles; the rest are addresses and sizes. Where matrices are multiplied,
+    the sums (rows, vectors, lanes) lie at ``a`` already, and nothing is read of ``w`` and ``following``.
 
     The results are those of neighbouring positions, from ``column`` of a line on; of each ``line`` of positions
     ``width`` are pixels, and what others give goes to ``trash``. A tile may reach into the next line, not beyond it.
@@ -70,7 +72,12 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
 
         biases = [parameters(BIAS, v) for v in range(vectors)]
         tile = [cgutils.alloca_once_value(builder, biases[index % vectors]) for index in range(rows * vectors)]
-        add_products(builder, tile, vectors, True, operands, (following, next_step))
+        if MATRICES:
+            for index, total in enumerate(tile):
+                found = load(builder, builder.add(a, _int(index * LANES * 4)), VECTOR)
+                builder.store(builder.add(found, biases[index % vectors]), total)
+        else:
+            add_products(builder, tile, vectors, True, operands, (following, next_step))
         used = LANES * (vectors if vectors < 3 else BLOCK_VECTORS)
         wanted = builder.bitcast(builder.trunc(mask, ir.IntType(used)), ir.VectorType(I1, used))
 
@@ -116,7 +123,7 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
             jump = builder.sub(builder.mul(field("block_rows"), field(f"{name}_line")), builder.mul(line, step))
             flips = None if ends is None else splat_bytes(builder, field(flip), used)
             for value, target in zip(values, _rows(builder, rows, (start, step, jump), ends), strict=True):
-                _masked_store(builder, value if flips is None else builder.xor(value, flips), target, wanted)
+                masked_store(builder, value if flips is None else builder.xor(value, flips), target, wanted)
 
         within = builder.icmp_signed(">=", turn, _int(rows))
         plain = builder.icmp_unsigned("==", builder.or_(z, field("flip")), _int(0))
@@ -217,16 +224,6 @@ def requantized_bytes(
         product = builder.call(multiply, [builder.call(narrow, moved[first : first + 2]), scale])
         halves.append(builder.ashr(product, shift))
     return larger(builder, builder.call(to_bytes, halves), low)
-
-
-def _masked_store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:
-    """The bytes of ``value`` that ``mask`` has, any alignment: no more than they may lie in one line of the cache."""
-    kind = ir.VectorType(I8, mask.type.count)
-    store = ir.FunctionType(ir.VoidType(), [kind, kind.as_pointer(), I32, mask.type])
-    name = f"llvm.masked.store.v{kind.count}i8.p0v{kind.count}i8"
-    function = cgutils.get_or_insert_function(builder.module, store, name)
-    target = builder.inttoptr(address, kind.as_pointer())
-    builder.call(function, [builder.bitcast(value, kind), target, ir.Constant(I32, 1), mask])
 
 
 def splat_bytes(builder: ir.IRBuilder, low: ir.Value, count: int = BLOCK) -> ir.Value:

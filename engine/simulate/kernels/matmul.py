@@ -7,19 +7,21 @@ from typing import Any
 from engine.jit import compiled
 from engine.native.registers import LANES
 from engine.simulate.kernels.convolution import copy_run, dots, dots_of_quads, requantize_int32
+from engine.simulate.kernels.matrices import begin_matrices, end_matrices, register_place
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     BIAS,
     FINISHED_ROWS,
+    MATRICES,
     MAX_VECTORS,
     PAIR,
     PARAMETER_ROWS,
     QUAD,
     STAGING_BYTES,
 )
-from engine.simulate.kernels.vector import I8, I16, make_pack, make_requantize
+from engine.simulate.kernels.vector import I8, I16, copy_rows, make_pack, make_requantize
 
 rounded_int8, rounded_int16 = make_requantize(I8, rounded=True), make_requantize(I16, rounded=True)
 pack_quad, pack_pair_int8, pack_pair_int16 = make_pack(I8, QUAD), make_pack(I8, PAIR), make_pack(I16, PAIR)
@@ -32,6 +34,8 @@ def product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     ``tap_offsets``: byte offsets of a and b per matrix, int64 (stack, 2). ``scratch`` holds what :func:`convolution`
     has there, then the parameters with this matrix's bias, a row of bytes, and the packed b.
     """
+    if MATRICES and f.quads:
+        begin_matrices()
     offsets = int64_at(f.tap_offsets, 2 * f.groups)
     pitch, columns = f.steps * 4, f.panels * MAX_VECTORS * LANES
     operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
@@ -45,18 +49,25 @@ def product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
         if offsets[2 * matrix + 1] != last:
             last = offsets[2 * matrix + 1]
             pack(f, arena + f.e + last, packed, params, columns)
-        for row in range(rows):
-            source = arena + f.x + offsets[2 * matrix] + (first + row) * f.in_c * f.x_bytes
-            copy_run(f, source, operands + row * pitch, f.in_c)
+        a, a_pitch = arena + f.x + offsets[2 * matrix] + first * f.in_c * f.x_bytes, f.in_c * f.x_bytes
+        if f.quads and not MATRICES:
+            copy_rows(a, a_pitch, operands, pitch, rows, f.in_c)
+        elif not f.quads:
+            for row in range(rows):
+                copy_run(f, a + row * a_pitch, operands + row * pitch, f.in_c)
+        if not (MATRICES and f.quads):
+            a, a_pitch = operands, pitch
         for panel in range(f.panels):
             column = panel * MAX_VECTORS * LANES
             vectors = min(MAX_VECTORS, (f.out_c - column + LANES - 1) // LANES)
             for begun in range(0, rows, FINISHED_ROWS):
                 count = min(FINISHED_ROWS, rows - begun)
-                source, weights = operands + begun * pitch, packed + column * pitch
-                dots(f, source, pitch, count, vectors, weights, scratch + STAGING_BYTES)
+                source, weights = a + begun * a_pitch, packed + column * pitch
+                dots(f, source, a_pitch, count, vectors, weights, scratch + STAGING_BYTES)
                 y = arena + f.y + ((matrix * f.out_h + first + begun) * f.out_c + column) * f.y_bytes
                 finish_product(f, scratch, vectors, count, y, params + column * 4, columns * 4, f.out_c - column)
+    if MATRICES and f.quads:
+        end_matrices()
 
 
 @compiled
@@ -75,6 +86,8 @@ def pack(f: Any, b: int, packed: int, params: int, columns: int) -> None:
             left = f.in_c - step * per_step
             for v in range(vectors):
                 at = source + v * LANES * f.e_bytes
+                if MATRICES and f.quads:
+                    target = packed + column * pitch + register_place(v, step, vectors, f.steps)
                 if left < per_step:
                     pack_rest(f, at, left, target)
                 elif f.quads:
@@ -84,7 +97,7 @@ def pack(f: Any, b: int, packed: int, params: int, columns: int) -> None:
                 else:
                     pack_pair_int16(at, f.out_c * 2, target)
                 target += LANES * 4
-        if f.quads:
+        if f.quads and not MATRICES:
             surplus = params + (BIAS * columns + column) * 4
             dots_of_quads(1, vectors, ones, pitch, 1, 0, packed + column * pitch, f.steps, surplus)
             negate(int32_at(surplus, vectors * LANES))

@@ -14,6 +14,18 @@ RUN = 2 * LANES
 """int16 that a register holds."""
 SHORT, MEDIUM, LONG = 16, 32, 2 * RUN
 """Bytes that are flipped at once where no more count; a register holds the last."""
+MATRICES = REGISTERS.matrices
+"""Whether products of int8 are those of matrices: :mod:`~engine.simulate.kernels.matrices`."""
+FLIP = 0 if MATRICES else 128
+"""What int8 are combined with by exclusive or for dot products: uint8 that are 128 more, or int8 as they are."""
+SIDE, DEPTH = 16, 16
+"""Rows and columns of the largest matrix of sums, and 32-bit lanes of an operand's row that one product takes."""
+ROW_BYTES, REGISTER_BYTES = DEPTH * STEP_BYTES, SIDE * DEPTH * STEP_BYTES
+"""Bytes of a row of a register of operands, and of a register."""
+MOST_HIGH, MOST_WIDE = 2 * SIDE, 2
+"""Rows, and vectors of channels, whose sums are in registers at once."""
+STEPS_TOGETHER = DEPTH if MATRICES else 1
+"""Steps of a piece of int8 are a multiple of so many: what lies behind it meets weights of zero."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 BLOCK, BLOCK_VECTORS, BLOCK_PIXELS = 64, 4, 4
@@ -45,16 +57,27 @@ HALF = E_SCALE
 PARAMETER_ROWS = 5
 """Rows of the parameters of a matrix product."""
 
+
+def steps_of(values: int, quads: bool) -> int:
+    """Steps of a piece of so many ``values``, uint8 or int8 with ``quads`` and else int16: whole ones of products."""
+    together = STEPS_TOGETHER if quads else 1
+    return -(-values // (together * (QUAD if quads else PAIR))) * together
+
+
 ROWS = REGISTERS.rows
+FINISHED = (8,) * len(ROWS) if REGISTERS.matrices else ROWS
+"""Rows of int8 results that leave the registers together, for 1, 2, ... vectors."""
 MAX_VECTORS = len(REGISTERS.rows)
 """Vectors of output channels in the widest panel."""
-TILE_ROWS = 48
+TILE_ROWS = 2 * MOST_HIGH if MATRICES else 48
 """Output pixels per tile: whole register tiles, whose operands stay in the cache while all panels of weights pass."""
 LARGEST_TILE_ROWS = 64
 """An image of no more pixels is one tile."""
 FINISHED_ROWS = LARGEST_TILE_ROWS
 """Output pixels whose accumulators are requantised together: what is the same for them all is loaded once."""
-ACCUMULATOR_BYTES = (FINISHED_ROWS + max(ROWS)) * MAX_VECTORS * LANES * 4
+MOST_AT_ONCE = max(*ROWS, MOST_HIGH if MATRICES else 0)
+"""Rows of the highest tile: so many may be read where a single one is left."""
+ACCUMULATOR_BYTES = (FINISHED_ROWS + MOST_AT_ONCE) * MAX_VECTORS * LANES * 4
 GATHER_OVERRUN = RUN * 2
 """Bytes that :func:`gather` may touch behind its operands."""
 BLOCK_ROWS = FINISHED_ROWS * MAX_VECTORS // BLOCK_VECTORS // BLOCK_PIXELS * BLOCK_PIXELS

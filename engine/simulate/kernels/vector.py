@@ -17,12 +17,13 @@ from numba import types
 from numba.core import cgutils
 
 from engine.jit import intrinsic
-from engine.native.registers import LANES
+from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import (
     BIAS,
     E_LEFT,
     E_RIGHT,
     E_SCALE,
+    FLIP,
     HALF,
     OUT_SHIFT,
     PAIR,
@@ -103,6 +104,17 @@ def _prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
 
 
 @intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Bring what lies at ``address`` into the second cache."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        _prefetch(builder, args[0])
+        return context.get_dummy_value()
+
+    return _addresses(1), codegen
+
+
+@intrinsic
 def widen_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
     """Copy ``size`` int8 to int16; up to :data:`RUN` - 1 more are read and written behind them."""
 
@@ -121,7 +133,7 @@ def widen_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
 
 @intrinsic
 def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
-    """Copy ``size`` int8 as uint8, 128 added; up to ``2 * RUN - 1`` more are read and written behind them."""
+    """Copy ``size`` int8 as dot products take them; up to ``2 * RUN - 1`` more are read and written behind them."""
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         source, target, size = args
@@ -130,26 +142,64 @@ def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
         with cgutils.for_range(builder, runs) as loop:
             start = builder.mul(loop.index, _int(2 * RUN))
             value = load(builder, builder.add(source, start), kind)
-            store(builder, builder.xor(value, ir.Constant(kind, [-128] * (2 * RUN))), builder.add(target, start))
+            store(builder, builder.xor(value, ir.Constant(kind, [-FLIP] * (2 * RUN))), builder.add(target, start))
         return context.get_dummy_value()
 
     return _addresses(3), codegen
 
 
-def make_flip(count: int) -> Callable[..., None]:
-    """Intrinsic ``(source, target)``: :func:`flip_run` of ``count`` bytes, no matter how many of them are of use."""
-    kind = ir.VectorType(I8, count)
+@intrinsic
+def copy_rows(typing_context: Any, source: Any, step: Any, target: Any, pitch: Any, rows: Any, size: Any) -> Any:
+    """Copy ``size`` int8 of each of ``rows`` as dot products take them; with AVX-512, nothing else is read or written.
+
+    Rows of ``source`` begin ``step`` bytes apart, those of ``target`` ``pitch``.
+    """
+    kind = ir.VectorType(I8, 2 * RUN)
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        value = load(builder, args[0], kind)
-        store(builder, builder.xor(value, ir.Constant(kind, [-128] * count)), args[1])
+        if not REGISTERS.quads:
+            return context.get_dummy_value()
+        source, step, target, pitch, rows, size = args
+        flips = ir.Constant(kind, [-FLIP] * (2 * RUN))
+        lines, rest = builder.lshr(size, _int(6)), builder.and_(size, _int(2 * RUN - 1))
+        first = builder.shl(lines, _int(6))
+        with cgutils.for_range(builder, lines) as line, cgutils.for_range(builder, rows) as row:
+            at = builder.shl(line.index, _int(6))
+            read = builder.add(builder.add(source, at), builder.mul(row.index, step))
+            written = builder.add(builder.add(target, at), builder.mul(row.index, pitch))
+            store(builder, builder.xor(load(builder, read, kind), flips), written)
+        bits = builder.sub(builder.shl(_int(1), rest), _int(1))
+        mask = builder.bitcast(bits, ir.VectorType(ir.IntType(1), 2 * RUN))
+        with (
+            builder.if_then(builder.icmp_unsigned("!=", rest, _int(0))),
+            cgutils.for_range(builder, rows) as row,
+        ):
+            read = builder.add(builder.add(source, first), builder.mul(row.index, step))
+            written = builder.add(builder.add(target, first), builder.mul(row.index, pitch))
+            masked_store(builder, builder.xor(masked_load(builder, read, mask), flips), written, mask)
         return context.get_dummy_value()
 
-    @intrinsic
-    def flip(typing_context: Any, source: Any, target: Any) -> Any:
-        return _addresses(2), codegen
+    return _addresses(6), codegen
 
-    return flip
+
+def masked_load(builder: ir.IRBuilder, address: ir.Value, mask: ir.Value) -> ir.Value:
+    """The bytes at ``address`` that ``mask`` has, zeros for the others; any alignment."""
+    kind = ir.VectorType(I8, mask.type.count)
+    function = ir.FunctionType(kind, [kind.as_pointer(), I32, mask.type, kind])
+    name = f"llvm.masked.load.v{kind.count}i8.p0v{kind.count}i8"
+    loaded = cgutils.get_or_insert_function(builder.module, function, name)
+    pointer = builder.inttoptr(address, kind.as_pointer())
+    return builder.call(loaded, [pointer, ir.Constant(I32, 1), mask, ir.Constant(kind, None)])
+
+
+def masked_store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:
+    """The bytes of ``value`` that ``mask`` has, any alignment: no more than they may lie in one line of the cache."""
+    kind = ir.VectorType(I8, mask.type.count)
+    function = ir.FunctionType(ir.VoidType(), [kind, kind.as_pointer(), I32, mask.type])
+    name = f"llvm.masked.store.v{kind.count}i8.p0v{kind.count}i8"
+    stored = cgutils.get_or_insert_function(builder.module, function, name)
+    pointer = builder.inttoptr(address, kind.as_pointer())
+    builder.call(stored, [builder.bitcast(value, kind), pointer, ir.Constant(I32, 1), mask])
 
 
 def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:

@@ -22,7 +22,8 @@ from engine.ops.core.windows import Geometry, geometry, tap_corners
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, ORDER, PAIR, PIXELS, QUAD, STEP_BYTES
+from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, FLIP, ORDER, PAIR, PIXELS, QUAD, STEP_BYTES
+from engine.simulate.lowering import matrices
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SCALE,
@@ -52,8 +53,6 @@ FLIPPED, PIECE, VECTOR = 5, 10, 12
 AVX512: the first is for pieces of up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes that are flipped."""
 GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
-FLIP = 128
-"""What int8 are combined with by exclusive or, so that they are uint8 that are 128 more."""
 MOST_TILE_ROWS, MANY_UNITS, OPERAND_BYTES = 3 * tiles.TILE_ROWS, 16, 1 << 18
 """Most positions of a unit, least units that leave so many, and most bytes that a unit should read of its input."""
 MIN_UNITS = 8
@@ -86,8 +85,8 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
         raise NotLowered(f"results of shape {shape}")
     depthwise = attributes["group"] == channels == x.shape[3]
     quads = REGISTERS.quads and x.dtype == np.int8 and not depthwise
-    # Dot products of uint8 read x + 128; what that adds to an accumulator depends on the weights alone.
-    surplus = 128 * weights.astype(np.int64).sum(axis=(1, 2, 3)) if quads else 0
+    # Where dot products of uint8 read x + 128, what that adds to an accumulator depends on the weights alone.
+    surplus = FLIP * weights.astype(np.int64).sum(axis=(1, 2, 3)) if quads else 0
     params = convolution_parameters(shifted_bias(*bias) - surplus, attributes, channels)
     if e is None and _is_small_affine(x, weights, attributes):
         return look_up(x, tables_of_ramp(call, x.dtype, x.shape[3]), program)
@@ -176,10 +175,14 @@ def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: A
     """
     channels, height, width, inside = weights.shape
     flips = operands["x"].dtype == np.int8
-    if attributes["group"] != 1 or (attributes["dilations"][1] != 1 and width > 1) or (height == width == 1 and flips):
+    if attributes["group"] != 1 or (attributes["dilations"][1] != 1 and width > 1):
         return False
+    if flips and tiles.MATRICES:
+        return _reads_matrices_in_place(operands, windows, weights, attributes)
     strides, out_w = attributes["strides"], operands["y"].shape[2]
     vectors, piece = math.ceil(channels / LANES), width * inside * operands["x"].dtype.itemsize
+    if height == width == 1 and flips:
+        return False
     steps = math.ceil(height * piece / STEP_BYTES)
     copied = FLIPPED if flips and piece <= tiles.MEDIUM else PIECE * math.ceil(piece / tiles.LONG)
     gathered = height * copied + vectors * steps
@@ -188,6 +191,22 @@ def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: A
     if np.all(strides == 1):
         row = _padded_width(operands["x"], windows)
     return bool(row / out_w * vectors * height * math.ceil(piece / STEP_BYTES) <= gathered)
+
+
+def _reads_matrices_in_place(
+    operands: dict[str, Tensor], windows: Geometry, weights: Array, attributes: Attributes
+) -> bool:
+    """Whether products of matrices had better read windows where they lie."""
+    channels, height, width, inside = weights.shape
+    _, out_h, out_w, _ = operands["y"].shape
+    line, step, size = _padded_width(operands["x"], windows), int(attributes["strides"][1]), width * inside
+    runs, rows = out_h, out_w
+    if np.all(attributes["strides"] == 1):
+        runs, rows = 1, (out_h - 1) * line + out_w
+    crossing = matrices.crossing(step * inside, int(attributes["strides"][0]) * line * inside)
+    computed = runs * math.ceil(rows / tiles.SIDE) * tiles.SIDE / (out_h * out_w)
+    in_place = computed * matrices.in_place(height, size, channels, crossing, rows)
+    return in_place <= matrices.gathered(height, size, channels)
 
 
 def _blocks(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
@@ -259,12 +278,17 @@ def _windows_together(operands: dict[str, Tensor], weights: Array, attributes: A
     step, out_w, item = int(attributes["strides"][1]), operands["y"].shape[2], operands["x"].dtype.itemsize
     if attributes["group"] != 1 or attributes["dilations"][1] != 1 or (height == width == 1):
         return 1
-
+    if operands["y"].dtype == np.int32 and channels >= LANES:  # they may leave as floats, pixel after pixel
+        return 1
     quads = REGISTERS.quads and item == 1
     longest, values = (tiles.LONG, QUAD) if quads else (tiles.SHORT, PAIR)
 
     def cost(count: int) -> float:
         columns = (width + (count - 1) * step) * inside
+        if quads and tiles.MATRICES:
+            in_place = matrices.in_place(height, columns, count * channels, matrices.crossing(1), tiles.MOST_HIGH)
+            products = min(in_place, matrices.gathered(height, columns, count * channels))
+            return (products + matrices.finished(count * channels)) / count
         products, piece = height * columns / values, FLIPPED if quads and columns <= tiles.MEDIUM else PIECE
         return float(height * piece + math.ceil(count * channels / LANES) * (VECTOR + products)) / count
 
@@ -468,7 +492,7 @@ def _matrix_product(
     kernel = weights.shape[1] * weights.shape[2] * weights.shape[3]
     values = QUAD if common["quads"] else PAIR
     pieces = weights.shape[1] if common["in_place"] else 1
-    steps = -(-kernel // (pieces * values))
+    steps = tiles.steps_of(kernel // pieces, bool(common["quads"]))
     split = weights.reshape(len(weights), pieces, kernel // pieces)
     split = np.pad(split, ((0, 0), (0, 0), (0, steps * values - kernel // pieces)))
     # No panel holds channels of two pixels.
@@ -486,8 +510,8 @@ def _matrix_product(
     splits = min(len(panels), math.ceil(MIN_UNITS / count))
     return {
         "units": count * splits,
-        "scratch": 0 if common["in_place"] else (tile_rows + max(tiles.ROWS)) * whole + tiles.GATHER_OVERRUN,
-        "overrun": tiles.GATHER_OVERRUN + common["in_place"] * max(tiles.ROWS) * whole,
+        "scratch": 0 if common["in_place"] else (tile_rows + tiles.MOST_AT_ONCE) * whole + tiles.GATHER_OVERRUN,
+        "overrun": tiles.GATHER_OVERRUN + common["in_place"] * tiles.MOST_AT_ONCE * whole,
         "pieces": pieces,
         "piece_pitch": int(attributes["dilations"][0]) * common["in_w"] * common["in_c"] * item,
         "steps": steps,
@@ -533,13 +557,15 @@ def pack_weights(weights: Array, quads: bool, parts: int = 1) -> tuple[NDArray[n
     panel_count = -(-each // tiles.MAX_VECTORS)
     widths = [each // panel_count + (k < each % panel_count) for k in range(panel_count)] * parts
     values = QUAD if quads else PAIR
-    steps = -(-kernel // values)
+    steps = tiles.steps_of(kernel, quads)
     padded = np.zeros((groups, vectors * LANES, steps * values), np.int8 if quads else np.int16)
     padded[:, :channels, :kernel] = weights
     table, pieces, first, offset = [], [], 0, 0
     for width in widths:
         columns = width * LANES
         block = padded[:, first : first + columns].reshape(groups, columns, steps, values).transpose(0, 2, 1, 3)
+        if quads and tiles.MATRICES:
+            block = np.stack([matrices.in_registers(each.reshape(steps, width, LANES, values)) for each in block])
         pieces.append(block.reshape(groups, -1))
         table.append((width, first, offset))
         first += columns

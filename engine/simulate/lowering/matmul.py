@@ -15,7 +15,7 @@ from engine.native.registers import LANES, REGISTERS
 from engine.ops.core.fixed_point import SCALE_MAX
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import GATHER_OVERRUN, MAX_VECTORS, PAIR, QUAD, ROWS
+from engine.simulate.kernels.tiles import GATHER_OVERRUN, MAX_VECTORS, MOST_AT_ONCE
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SHIFT,
@@ -47,14 +47,14 @@ def lower_matmul(call: Call, program: Assembler) -> Tensor:
     bits = 32 if _is_wide(call) else call.attributes["output_bit"]
     y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
     offsets = _offsets(a, b, shape[:-2])
-    steps, splits = -(-inside // (QUAD if quads else PAIR)), -(-rows // TILE_ROWS)
-    operand_bytes = (TILE_ROWS + max(ROWS)) * steps * 4 + GATHER_OVERRUN
+    steps, splits = tiles.steps_of(inside, quads), -(-rows // TILE_ROWS)
+    operand_bytes = (TILE_ROWS + MOST_AT_ONCE) * steps * 4 + GATHER_OVERRUN
     program.emit(
         InstructionKind.MATRIX_PRODUCT,
         {"x": a, "e": b, "y": y},
         units=len(offsets) * splits,
         scratch=operand_bytes + params.nbytes + steps * 4 * (params.shape[1] + 1),
-        overrun=GATHER_OVERRUN,
+        overrun=GATHER_OVERRUN + MOST_AT_ONCE * inside * a.dtype.itemsize,
         **{"out_h": rows, "out_c": columns, "in_c": inside, "pieces": 1, "steps": steps, "quads": int(quads)},
         **{"groups": len(offsets), "group_weights": operand_bytes, "tile_rows": TILE_ROWS, "splits": splits},
         panels=-(-columns // (MAX_VECTORS * LANES)),

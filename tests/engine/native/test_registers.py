@@ -33,6 +33,11 @@ def test_a_cpu_with_exactly_the_features_of_a_level_has_it(level: object) -> Non
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
+        (
+            {"avx512vnni", "avx512vbmi", "amx-tile", "amx-int8"},
+            Registers(16, (12, 12, 8, 6), quads=True, permutes=True, matrices=True),
+        ),
+        ({"avx512vnni", "avx512vbmi", "amx-tile"}, Registers(16, (12, 12, 8, 6), quads=True, permutes=True)),
         ({"avx512vnni", "avx512vbmi"}, Registers(16, (12, 12, 8, 6), quads=True, permutes=True)),
         ({"avx512vnni"}, Registers(16, (12, 12, 8, 6), quads=True)),
         ({"avx512vbmi"}, Registers(16, (12, 12, 8, 6))),
@@ -66,6 +71,28 @@ def test_linux_has_names_of_its_own_for_features(level: Level) -> None:
     info = f"processor\t: 0\nflags\t\t: fpu {flags}\nvmx flags\t: x\nprocessor\t: 1\nflags\t\t: {flags} more\n"
     assert features_of(info) == level.features
     assert features_of(info + "flags\t: fpu\n") == features_of("") == frozenset()
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_matrices_are_used_where_the_system_grants_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, granted: bool
+) -> None:
+    level = LEVELS[0]
+    flags = " ".join(LINUX_NAMES.get(name, name) for name in level.features)
+    (tmp_path / "cpuinfo").write_text(f"flags\t: {flags}\n", encoding="ascii")
+    asked = []
+    monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    monkeypatch.setattr(registers, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(registers.sys, "platform", "linux")
+    monkeypatch.setattr(registers.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(registers, "may_use_matrices", lambda: asked.append(1) or granted)
+    assert highest_level(available_features()) == (level if granted else LEVELS[1])
+    assert len(asked) == 1
+
+
+def test_other_systems_grant_no_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registers.sys, "platform", "darwin")
+    assert not registers.may_use_matrices()
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="the system has no list of features")

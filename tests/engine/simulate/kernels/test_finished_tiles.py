@@ -11,7 +11,7 @@ import pytest
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.finished_tiles import make_finished_tile
 from engine.simulate.kernels.instructions import INSTRUCTION
-from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, OUT_SHIFT, RIGHT_SHIFT, SCALE
+from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, FLIP, MATRICES, OUT_SHIFT, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering.convolution import lower_convolution, with_words
 from engine.simulate.program import Assembler
 from tests.engine.simulate.kernels.test_convolution import OP, STAGE, WORD_STAGE, noise
@@ -49,14 +49,16 @@ def test_a_tile_stores_the_bytes_that_are_asked_for_and_no_others(vectors: int, 
     places = {"out_c": step, "y_pitch": step, "z_pitch": step + 3, "z_flip": -128, "block_columns": 1, "block_rows": 1}
     for name, value in (sizes | places).items():
         record[name] = value
-    stored = columns - 5
-    compute_tile(
-        *(record, a.ctypes.data, 4, w.ctypes.data, params.ctypes.data, (1 << stored) - 1),
-        *(e.ctypes.data, y.ctypes.data, z.ctypes.data),
-    )
     flat = a.reshape(2, -1)
     windows = np.stack([flat[:, 4 * row : 4 * row + 12] for row in range(rows)]).reshape(rows, 2, 3, 4)
-    total = np.einsum("rpsk,psck->rc", windows.astype(np.int64), w.astype(np.int64)) + params[BIAS]
+    total = np.einsum("rpsk,psck->rc", windows.astype(np.int64), w.astype(np.int64))
+    sums = total.astype(np.int32)
+    stored = columns - 5
+    compute_tile(
+        *(record, (sums if MATRICES else a).ctypes.data, 4, w.ctypes.data, params.ctypes.data, (1 << stored) - 1),
+        *(e.ctypes.data, y.ctypes.data, z.ctypes.data),
+    )
+    total += params[BIAS]
     if added:
         given = e.ravel()[np.arange(rows)[:, np.newaxis] * step + np.arange(columns)]
         total += (given.astype(np.int64) * 300) >> 1
@@ -132,8 +134,10 @@ def test_several_samples(size: int) -> None:
     [
         ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "pads": [1] * 4}, 1),
         ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3]}, 1),
-        ((1, 40, 40, 32), 32, {"kernel_shape": [1, 1]}, 0),
+        ((1, 40, 40, 32), 32, {"kernel_shape": [1, 1]}, int(MATRICES)),
         ((1, 7, 7, 32), 512, {"kernel_shape": [3, 3], "pads": [1] * 4}, 0),
+        ((1, 7, 7, 64), 512, {"kernel_shape": [3, 3], "pads": [1] * 4}, int(MATRICES)),
+        ((1, 18, 18, 16), 512, {"kernel_shape": [3, 3], "strides": [2, 2]}, 0),
         ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "dilations": [1, 2]}, 0),
         ((1, 40, 40, 32), 32, {"kernel_shape": [3, 3], "group": 2}, 0),
     ],
@@ -150,4 +154,4 @@ def test_windows_are_read_in_place_where_that_takes_less_time(
     step = instructions(program)[-1]
     assert step.fields["in_place"] == in_place
     assert step.fields["finishes"] == int(stage is WORD_STAGE)
-    assert (step.operands["x"].buffer is x.buffer) == (not in_place and "pads" not in window)
+    assert (step.operands["x"].buffer is x.buffer) == (not (in_place and FLIP) and "pads" not in window)

@@ -6,11 +6,11 @@ import numpy as np
 
 from engine.native.registers import LANES
 from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, QUADS, TILE_ROWS, dot_tiles, operand_bytes
-from engine.simulate.kernels.tiles import MAX_VECTORS
+from engine.simulate.kernels.tiles import MAX_VECTORS, STEPS_TOGETHER
 
 
 def test_every_step_multiplies_and_adds_what_is_counted() -> None:
-    steps = 5
+    steps = 5 * STEPS_TOGETHER
     memory = np.zeros(operand_bytes(steps) + 64, np.uint8)
     memory = memory[-memory.ctypes.data % 64 :]
     if QUADS:

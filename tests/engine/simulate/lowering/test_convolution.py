@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.machine import link
-from engine.simulate.kernels.tiles import BIAS, E_LEFT, E_RIGHT, MAX_VECTORS, OUT_SHIFT, RIGHT_SHIFT, SCALE
+from engine.simulate.kernels.tiles import (
+    BIAS,
+    DEPTH,
+    E_LEFT,
+    E_RIGHT,
+    MATRICES,
+    MAX_VECTORS,
+    OUT_SHIFT,
+    RIGHT_SHIFT,
+    SCALE,
+    steps_of,
+)
 from engine.simulate.lowering import convolution
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.convolution import (
@@ -118,7 +129,10 @@ def test_neighbours_share_the_vectors_of_a_depthwise_window() -> None:
 
 @pytest.mark.skipif(MAX_VECTORS * LANES < 16, reason="the channels of two results are more than a panel has")
 def test_neighbours_share_a_window_of_few_bytes() -> None:
-    """Of an image, 5 columns of 3 channels are 15 bytes in one piece: what two results of 8 channels read of a row."""
+    """Of an image, 5 columns of 3 channels are 15 bytes in one piece: what two results of 8 channels read of a row.
+
+    Products of matrices have registers for four results.
+    """
     program = Assembler()
     x = program.input((1, 9, 9, 3), np.int8)
     window = {"kernel_shape": [3, 3], "strides": [2, 2]}
@@ -126,7 +140,8 @@ def test_neighbours_share_a_window_of_few_bytes() -> None:
     x = program.input((1, 9, 25, 3), np.int8)
     lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[1, 1, 1, 1]), program)
     even, _, odd = instructions(program)
-    assert (even.operands["y"].shape, even.fields["tap_length"], even.fields["stride_w"]) == ((1, 4, 2, 16), 15, 4)
+    expected = ((1, 4, 1, 32), 27, 8) if MATRICES else ((1, 4, 2, 16), 15, 4)
+    assert (even.operands["y"].shape, even.fields["tap_length"], even.fields["stride_w"]) == expected
     assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 13, 8), 9, 2)
 
 
@@ -143,8 +158,10 @@ def test_neighbours_share_a_window_of_more_bytes_where_that_takes_less_time() ->
     lower_convolution(call(OP, x, *constants(8, 16, 3, 3), kernel_shape=[3, 3]), program)
     narrow, wide, deep = instructions(program)
     assert (deep.operands["y"].shape, deep.fields["tap_length"]) == ((1, 1, 2, 16), 64)
-    assert (narrow.operands["y"].shape, narrow.fields["tap_length"]) == ((1, 4, 2, 16), 27)
-    assert (wide.operands["y"].shape, wide.fields["tap_length"]) == ((1, 4, 4, 12), 21)
+    expected = ((1, 4, 1, 32), 39) if MATRICES else ((1, 4, 2, 16), 27)
+    assert (narrow.operands["y"].shape, narrow.fields["tap_length"]) == expected
+    expected = ((1, 4, 1, 48), 39) if MATRICES else ((1, 4, 4, 12), 21)
+    assert (wide.operands["y"].shape, wide.fields["tap_length"]) == expected
     x = ramp(1, 9, 13, 3, first=-9)
     compute(lower_convolution, OP, [x, *constants(8, 3, 7, 7)], **window, right_shift=[6], scale=[9], out_shift=[2])
     x = ramp(2, 5, 8, 16, first=-9)
@@ -168,8 +185,15 @@ def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> N
     assert sum(widths) == MAX_VECTORS + 1
     assert max(widths) - min(widths) <= 1
     assert panels[:, 1].tolist() == [0, widths[0] * LANES]
-    assert panels[:, 2].tolist() == [0, 2 * widths[0] * LANES * 4]
-    first = packed[0, : 2 * widths[0] * LANES * values].reshape(2, widths[0] * LANES, values)
+    steps = steps_of(kernel, quads)
+    assert panels[:, 2].tolist() == [0, steps * widths[0] * LANES * 4]
+    first = packed[0, : steps * widths[0] * LANES * values]
+    if quads and MATRICES:  # a vector after the other of each two
+        pairs = np.split(first, [2 * LANES * steps * values])
+        found = [pair.reshape(steps // DEPTH, -1, DEPTH, LANES, values).swapaxes(1, 2) for pair in pairs]
+        first = np.concatenate([pair.reshape(steps, -1, values) for pair in found], axis=1)
+    first = first.reshape(steps, widths[0] * LANES, values)
+    assert not first[2:].any()
     np.testing.assert_array_equal(first[0], weights[0, : widths[0] * LANES, :values])
     np.testing.assert_array_equal(first[1, :, 0], weights[0, : widths[0] * LANES, values])
     assert not first[1, :, 1:].any()
