@@ -53,7 +53,8 @@ class Workplace:
 
     Attributes:
         parts: of the program, ready to run here.
-        arena: of the program.
+        arena: of the program, of the first of the samples that are computed together.
+        arenas: of all of these.
         scratch: working memory of every thread.
         inputs: where they lie in the arena, by name.
         outputs: likewise; those that are constant do not.
@@ -65,6 +66,7 @@ class Workplace:
 
     parts: tuple[Part, ...]
     arena: NDArray[np.uint8]
+    arenas: NDArray[np.uint8]
     scratch: tuple[NDArray[np.uint8], ...]
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
@@ -192,7 +194,7 @@ class FastSimulator:
         try:
             part = _table(places[0])
             memory = [place.memory[0] for place in places]
-            for samples in _calls(places[0], feed, results, indices, SAMPLES_AT_ONCE * len(places)):
+            for samples in _calls(places[0], feed, results, indices, len(places)):
                 team.share_samples(part, memory, samples.buffer_info()[0])
         finally:
             for place in places:
@@ -206,7 +208,7 @@ class FastSimulator:
         if len(indices) > 1 and self._is_one_table():
             place = self._take_workplace()
             try:
-                for samples in _calls(place, feed, results, indices, SAMPLES_AT_ONCE):
+                for samples in _calls(place, feed, results, indices, 1):
                     run_machine(_table(place), *place.memory[0], samples.buffer_info()[0])
             finally:
                 self._workplaces.put(place)
@@ -266,7 +268,8 @@ class FastSimulator:
 
     def _new_workplace(self) -> Workplace:
         program = self._graph.program
-        arena = program.new_arena()
+        arenas = program.new_arenas(program.samples_together)
+        arena: NDArray[np.uint8] = arenas[0, : program.arena_bytes]
         parts = tuple(part.bind(arena) if isinstance(part, PythonStep) else link(part) for part in program.parts)
         scratch = tuple(aligned_zeros(program.scratch_bytes) for _ in range(self._threads))
         addresses = {name: tensor.view(arena) for name, tensor in self._graph.addresses.items()}
@@ -279,7 +282,7 @@ class FastSimulator:
         places = {name: values.ctypes.data - begin for name, values in ends.items()}
         memory = tuple((begin, part.ctypes.data) for part in scratch)
         state = np.zeros(state_words(self._threads), np.int64)
-        return Workplace(parts, arena, scratch, inputs, outputs, addresses, places, memory, state)
+        return Workplace(parts, arena, arenas, scratch, inputs, outputs, addresses, places, memory, state)
 
     def _unwanted(self, names: Collection[str], count: int) -> dict[str, Array]:
         """Where programs store outputs that are not among ``names``, if they reach them by their addresses."""
@@ -302,9 +305,9 @@ def _table(place: Workplace) -> Linked:
 
 
 def _calls(
-    place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, most: int
+    place: Workplace, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, threads: int
 ) -> Iterator[array[int]]:
-    """What describes samples to the machine, ``most`` in a call, between which Ctrl-C is heard: int64."""
+    """What describes samples to the machine, so many in a call of ``threads``, between which Ctrl-C is heard: int64."""
     rows: list[int] = []
     for kind, names, ends in ((COPIED, place.inputs, feed), (RESULT, place.outputs, results)):
         for name in names:
@@ -313,8 +316,10 @@ def _calls(
     for name in place.addresses:
         samples = feed[name] if name in feed else results[name]
         rows += (samples.ctypes.data, place.places[name], samples.strides[0], ADDRESS)
-    for start in range(indices.start, indices.stop, most):
-        yield array("q", (start, min(start + most, indices.stop), len(rows) // ROW, 0, *rows))
+    for start in range(indices.start, indices.stop, SAMPLES_AT_ONCE * threads):
+        end = min(start + SAMPLES_AT_ONCE * threads, indices.stop)
+        together = min(len(place.arenas), -(-(end - start) // threads))
+        yield array("q", (start, end, len(rows) // ROW, together, place.arenas.strides[0], 0, 0, 0, *rows))
 
 
 def _single_steps(part: Part) -> list[Part]:

@@ -19,6 +19,8 @@ Array = NDArray[Any]
 SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
 
 ALIGNMENT = 64
+MOST_TOGETHER, TOGETHER_BYTES = 8, 1 << 26
+"""Most samples that one thread computes side by side, and most bytes of their arenas."""
 """Bytes of a cache line."""
 MIN_SCRATCH = STAGING_BYTES + ACCUMULATOR_BYTES
 
@@ -169,10 +171,24 @@ class Program:
 
     def new_arena(self) -> NDArray[np.uint8]:
         """An arena, constant operands filled in."""
-        arena = aligned_zeros(self.arena_bytes)
-        for tensor, array in self.initial:
-            tensor.view(arena)[...] = array
+        arena: NDArray[np.uint8] = self.new_arenas(1)[0, : self.arena_bytes]
         return arena
+
+    def new_arenas(self, count: int) -> NDArray[np.uint8]:
+        """Several arenas, one behind the other: (count, bytes), each from a multiple of :data:`ALIGNMENT` on."""
+        pitch = _aligned(self.arena_bytes)
+        arenas = aligned_zeros(count * pitch).reshape(count, pitch)
+        for tensor, array in self.initial:
+            for arena in arenas:
+                tensor.view(arena)[...] = array
+        return arenas
+
+    @property
+    def samples_together(self) -> int:
+        """Samples that one thread had better compute side by side: several where instructions share what they read."""
+        if not any(isinstance(step, Instruction) and step.fields.get("together") for step in self.steps):
+            return 1
+        return max(1, min(MOST_TOGETHER, TOGETHER_BYTES // self.arena_bytes))
 
 
 def aligned_zeros(size: int) -> NDArray[np.uint8]:

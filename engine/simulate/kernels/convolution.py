@@ -22,11 +22,13 @@ from engine.simulate.kernels.matrices import (
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.movement import FEW, flip_bytes, pad_row, transpose_plane
 from engine.simulate.kernels.scalar import divided
+from engine.simulate.kernels.shuffles import transpose_registers
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     BLOCK,
     BLOCK_PIXELS,
     BLOCK_ROWS,
+    BLOCK_VECTORS,
     DEPTH,
     FINISHED,
     FINISHED_ROWS,
@@ -673,8 +675,14 @@ def finish(
             add_residual_int16(accumulators, tile_step, arena + f.e + at * 2, e_step, pixels, params, f.params_pitch)
         if f.planes:
             requantize(f, accumulators, tile_step, scratch, LANES * 4, pixels, params)
+            plane = f.planes * 4
+            if MAX_VECTORS == BLOCK_VECTORS:  # AVX-512
+                for begun in range(0, pixels, LANES):
+                    source, target = scratch + begun * LANES * 4, y + v * LANES * plane + begun * 4
+                    transpose_registers(source, LANES * 4, target, plane, lanes, min(LANES, pixels - begun))
+                continue
             for begun in range(0, lanes, FEW):
-                source, target = scratch + begun * 4, y + (v * LANES + begun) * f.planes * 4
+                source, target = scratch + begun * 4, y + (v * LANES + begun) * plane
                 transpose_plane(source, target, min(FEW, lanes - begun), pixels, LANES, f.planes, 4)
             continue
         first = y + v * LANES * f.y_bytes

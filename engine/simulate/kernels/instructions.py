@@ -83,6 +83,7 @@ FIELDS = (
     "kept",  # DEPTHWISE: rows that a window reaches over, which are padded in working memory; 0 where x is padded
     "rows",  # DEPTHWISE: rows of the window where its width and stride have a kernel of their own, else 0
     "in_place",  # CONVOLUTION: 1 where windows are read where they lie, 0 where they are gathered
+    "together",  # 1 where several samples had better go through the same units one after the other: weights are many
     "finishes",  # CONVOLUTION: 1 where whole tiles are requantised in registers
     "pieces",  # CONVOLUTION, MATRIX_PRODUCT: pieces of an operand of dot products, 1 of one that is gathered
     "piece_pitch",  # bytes between them

@@ -153,27 +153,60 @@ def run_all(program: Any, count: int, arena: int, scratch: int) -> None:
 
 @compiled
 def run_samples(program: Any, count: int, arena: int, scratch: int, samples: int) -> None:
-    """The same for every sample that no other thread has taken, each copied into the arena, its results out of it."""
+    """The same for every sample that no other thread has taken, each copied into an arena, its results out of it."""
     header = int64_at(samples, HEADER)
-    end, ends = header[1], header[2]
+    end, ends, most, pitch = header[1], header[2], header[3], header[4]
     rows = int64_at(samples + WORD * HEADER, ROW * ends)
     while True:
         index = atomic_load(samples)
         if index >= end:
             return
-        if not exchange_if(samples, index, index + 1):
+        taken = min(most, end - index)
+        if not exchange_if(samples, index, index + taken):
             continue
-        for k in range(ends):
-            size, kind = rows[ROW * k + 2], rows[ROW * k + 3]
-            if kind == COPIED:
-                copy_bytes(rows[ROW * k] + index * size, arena + rows[ROW * k + 1], size)
-            elif kind == ADDRESS:
-                int64_at(arena + rows[ROW * k + 1], 1)[0] = rows[ROW * k] + index * size
-        run_all(program, count, arena, scratch)
-        for k in range(ends):
-            if rows[ROW * k + 3] == RESULT:
-                size = rows[ROW * k + 2]
-                copy_bytes(arena + rows[ROW * k + 1], rows[ROW * k] + index * size, size)
+        for sample in range(taken):
+            place = arena + sample * pitch
+            for k in range(ends):
+                given, size, kind = rows[ROW * k], rows[ROW * k + 2], rows[ROW * k + 3]
+                if kind == COPIED:
+                    copy_bytes(given + (index + sample) * size, place + rows[ROW * k + 1], size)
+                elif kind == ADDRESS:
+                    int64_at(place + rows[ROW * k + 1], 1)[0] = given + (index + sample) * size
+        if taken == 1:
+            run_all(program, count, arena, scratch)
+        else:
+            run_together(program, count, arena, pitch, taken, scratch)
+        for sample in range(taken):
+            for k in range(ends):
+                if rows[ROW * k + 3] == RESULT:
+                    size, target = rows[ROW * k + 2], rows[ROW * k] + (index + sample) * rows[ROW * k + 2]
+                    copy_bytes(arena + sample * pitch + rows[ROW * k + 1], target, size)
+
+
+@compiled
+def run_together(program: Any, count: int, arena: int, pitch: int, samples: int, scratch: int) -> None:
+    """All instructions for ``samples``, whose arenas are ``pitch`` bytes apart.
+
+    A run of instructions goes through the samples one after the other, but units that read the same weights do.
+    """
+    present = 0
+    while present < count:
+        if program[present].together:
+            record = program.ctypes.data + present * program.itemsize
+            for unit in range(program[present].units):
+                for sample in range(samples):
+                    place = arena + sample * pitch
+                    call_kernel(program[present].kernel, record, place, scratch, unit, unit + 1)
+            present += 1
+            continue
+        last = present
+        while last < count and not program[last].together:
+            last += 1
+        for sample in range(samples):
+            for index in range(present, last):
+                record = program.ctypes.data + index * program.itemsize
+                call_kernel(program[index].kernel, record, arena + sample * pitch, scratch, 0, program[index].units)
+        present = last
 
 
 @compiled

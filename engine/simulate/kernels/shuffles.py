@@ -34,16 +34,10 @@ def make_transpose(item: ir.IntType) -> Callable[..., None]:
     """
     size = side(item)
     kind = ir.VectorType(item, size)
-    orders = [[half * size // 2 + k // 2 + (k % 2) * size for k in range(size)] for half in range(2)]
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, x_pitch, y, y_pitch = args
-        rows = [builder.load(_row(builder, x, x_pitch, r, kind), align=1) for r in range(size)]
-        masks = [ir.Constant(ir.VectorType(I32, size), order) for order in orders]
-        for _round in range(size.bit_length() - 1):
-            pairs = [(rows[r], rows[r + size // 2]) for r in range(size // 2)]
-            rows = [builder.shuffle_vector(a, b, mask) for a, b in pairs for mask in masks]
-        for r, value in enumerate(rows):
+        for r, value in enumerate(_transposed(builder, x, x_pitch, kind)):
             builder.store(value, _row(builder, y, y_pitch, r, kind), align=1)
         return context.get_dummy_value()
 
@@ -52,6 +46,44 @@ def make_transpose(item: ir.IntType) -> Callable[..., None]:
         return types.void(*[types.intp] * 4), codegen
 
     return transpose
+
+
+@intrinsic
+def transpose_registers(
+    typing_context: Any, x: Any, x_pitch: Any, y: Any, y_pitch: Any, rows: Any, columns: Any
+) -> Any:
+    """As :func:`make_transpose` for a block of as many int32 as AVX-512's registers have lanes, in either direction.
+
+    Of ``y`` only ``rows`` rows and ``columns`` columns are written.
+    """
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        if LANES != WIDE.count // 4:
+            return context.get_dummy_value()
+        x, x_pitch, y, y_pitch, rows, columns = args
+        kind, bits = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(1), LANES)
+        below = builder.sub(builder.shl(ir.Constant(I64, 1), columns), ir.Constant(I64, 1))
+        mask = builder.bitcast(builder.trunc(below, I16), bits)
+        store = ir.FunctionType(ir.VoidType(), [kind, kind.as_pointer(), I32, bits])
+        function = cgutils.get_or_insert_function(builder.module, store, f"llvm.masked.store.v{LANES}i32.p0v{LANES}i32")
+        for r, value in enumerate(_transposed(builder, x, x_pitch, kind)):
+            with builder.if_then(builder.icmp_signed(">", rows, ir.Constant(I64, r))):
+                builder.call(function, [value, _row(builder, y, y_pitch, r, kind), ir.Constant(I32, 1), mask])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), codegen
+
+
+def _transposed(builder: ir.IRBuilder, x: ir.Value, pitch: ir.Value, kind: ir.VectorType) -> list[ir.Value]:
+    """The columns of a square block of rows of ``kind``."""
+    size = kind.count
+    orders = [[half * size // 2 + k // 2 + (k % 2) * size for k in range(size)] for half in range(2)]
+    masks = [ir.Constant(ir.VectorType(I32, size), order) for order in orders]
+    rows = [builder.load(_row(builder, x, pitch, r, kind), align=1) for r in range(size)]
+    for _round in range(size.bit_length() - 1):
+        pairs = [(rows[r], rows[r + size // 2]) for r in range(size // 2)]
+        rows = [builder.shuffle_vector(a, b, mask) for a, b in pairs for mask in masks]
+    return rows
 
 
 def _row(builder: ir.IRBuilder, base: ir.Value, pitch: ir.Value, index: int, kind: ir.Type) -> ir.Value:

@@ -22,9 +22,10 @@ LOWER = (1 << 32) - 1
 CHUNKS = 4
 """Parts that the units of a thread are taken in."""
 
-HEADER, ROW = 4, 4
-"""int64 that describe samples which threads run through: next one, end, number of rows, unused. A row for each input
-and output follows: address of the first sample, place in the arena, bytes per sample, and COPIED, RESULT or ADDRESS."""
+HEADER, ROW = 8, 4
+"""int64 that describe samples which threads run through: next one, end, number of rows, samples that a thread takes at
+once, bytes from the arena of one of these to that of the next, and three unused. A row for each input and output
+follows: address of the first sample, place in the arena, bytes per sample, and COPIED, RESULT or ADDRESS."""
 COPIED, RESULT, ADDRESS = 0, 1, 2
 """What a row describes: an input that is copied into the arena, an output that is copied out of it, or one of either
 that instructions reach where it lies, whose address is written into the arena."""

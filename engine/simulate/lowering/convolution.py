@@ -55,6 +55,10 @@ GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 MOST_TILE_ROWS, MANY_UNITS, OPERAND_BYTES = 3 * tiles.TILE_ROWS, 16, 1 << 18
 """Most positions of a unit, least units that leave so many, and most bytes that a unit should read of its input."""
+SHARED_POSITIONS, SHARED_BYTES, SHARED_RATIO = 256 if tiles.MATRICES else 32, 1 << 16, 4
+"""Most positions of an image for which it takes less time to compute products than to bring weights into the second
+cache, least bytes of weights that are no longer there when the next sample comes, and how many times as many as those
+of the image and its results, which leave the cache instead."""
 MIN_UNITS = 8
 """Parts that a convolution is split into, so that threads can share it evenly."""
 KEPT_FROM = 28
@@ -508,8 +512,11 @@ def _matrix_product(
     tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else _tile_rows(runs * positions, whole)
     count = runs * math.ceil(positions / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / count))
+    moved = SHARED_RATIO * (x.size * item + math.prod(common[name] for name in ("out_h", "out_w", "out_c")))
+    is_shared = positions * runs <= SHARED_POSITIONS and packed.nbytes >= max(moved, SHARED_BYTES)
     return {
         "units": count * splits,
+        "together": int(is_shared),
         "scratch": 0 if common["in_place"] else (tile_rows + tiles.MOST_AT_ONCE) * whole + tiles.GATHER_OVERRUN,
         "overrun": tiles.GATHER_OVERRUN + common["in_place"] * tiles.MOST_AT_ONCE * whole,
         "pieces": pieces,

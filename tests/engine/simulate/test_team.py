@@ -38,7 +38,7 @@ def test_units_and_samples_are_shared(threads: int) -> None:
 
     found = np.zeros_like(values)
     ends = [(values.ctypes.data, x.offset, SIZE, 0), (found.ctypes.data, y.offset, SIZE, 1)]
-    samples = np.array([(0, 9, len(ends), 0), *ends], np.int64)
+    samples = np.array([(0, 9, len(ends), 1), (0,) * 4, *ends], np.int64)
     team.share_samples(part, memory_of(arenas, scratch), samples.ctypes.data)
     np.testing.assert_array_equal(found, -1 - values)
 
@@ -139,7 +139,7 @@ def test_fewer_arenas_than_threads_ask_fewer_helpers(monkeypatch: pytest.MonkeyP
     values = np.random.default_rng(0).integers(-128, 128, (2, SIZE)).astype(np.int8)
     found, team = np.zeros_like(values), Team(5)
     ends = [(values.ctypes.data, x.offset, SIZE, 0), (found.ctypes.data, y.offset, SIZE, 1)]
-    samples = np.array([(0, 2, len(ends), 0), *ends], np.int64)
+    samples = np.array([(0, 2, len(ends), 1), (0,) * 4, *ends], np.int64)
     team.share_samples(part, memory_of(arenas, scratch), samples.ctypes.data)
     np.testing.assert_array_equal(found, -1 - values)
     assert not team._seats[1:].any()

@@ -73,8 +73,8 @@ def test_threads_go_through_samples_that_no_other_has_taken() -> None:
     given = np.random.default_rng(0).integers(-128, 128, (6, 70)).astype(np.int8)
     found = np.zeros_like(given)
     ends = [(given.ctypes.data, x.offset, 70, COPIED), (found.ctypes.data, y.offset, 70, RESULT)]
-    samples = np.array([(2, 5, len(ends), 0), *ends], np.int64)
-    assert samples.shape == (1 + len(ends), ROW) == (1 + len(ends), HEADER)
+    samples = np.array([(2, 5, len(ends), 1), (0,) * ROW, *ends], np.int64)
+    assert samples[: -len(ends)].size == HEADER
     arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 1)
     entry("leader")(0, 0, *arguments)
     np.testing.assert_array_equal(found[2:5], -1 - given[2:5])
@@ -97,7 +97,7 @@ def test_samples_are_read_where_they_lie_if_the_program_takes_addresses(monkeypa
     given = np.random.default_rng(0).standard_normal((3, 40), np.float32)
     found = np.zeros((3, 40), np.int8)
     ends = [(given.ctypes.data, address.offset, 160, ADDRESS), (found.ctypes.data, y.offset, 40, RESULT)]
-    samples = np.array([(1, 3, len(ends), 0), *ends], np.int64)
+    samples = np.array([(1, 3, len(ends), 1), (0,) * ROW, *ends], np.int64)
     arguments = (part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, samples.ctypes.data, 1)
     entry("leader")(0, 0, *arguments)
     np.testing.assert_array_equal(found, [np.zeros(40), *np.rint(given[1:] / 0.5)])

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.machine import link
+from engine.simulate.kernels.machine import run as run_machine
+from engine.simulate.kernels.state import COPIED, RESULT
 from engine.simulate.kernels.tiles import (
     BIAS,
     DEPTH,
@@ -35,7 +37,7 @@ from engine.simulate.lowering.convolution import (
     lower_preprocess,
     pack_weights,
 )
-from engine.simulate.program import Assembler, aligned_zeros
+from engine.simulate.program import MOST_TOGETHER, Assembler, Instruction, PythonStep, Tensor, aligned_zeros
 from tests.engine.simulate.machine import call, compute, instructions, kinds, ramp
 
 OP = "HzSQuantizedConv"
@@ -289,3 +291,39 @@ def test_units_are_computed_alike_in_any_pieces(depthwise: bool, height: int, pa
     assert np.unique(whole).size > 2
     for cuts in [*([cut] for cut in range(1, units)), range(1, units)]:
         np.testing.assert_array_equal(results(cuts), whole)
+
+
+def test_samples_are_computed_side_by_side_where_they_share_many_weights() -> None:
+    """Some of them at once, the last fewer; each as by itself."""
+    program, rng = Assembler(), np.random.default_rng(5)
+    x = program.input((1, 5, 4, 32), np.int8)
+    window = {"kernel_shape": [3, 3], "pads": [1] * 4, "scale": [16384], "out_shift": [22]}
+
+    def layer(given: Tensor, inside: int, channels: int) -> Tensor:
+        weights = rng.integers(-128, 128, (channels, 3, 3, inside)).astype(np.int8)
+        bias = [rng.integers(-9000, 9000, channels).astype(np.int32), np.zeros(channels, np.int8)]
+        return lower_convolution(call(OP, given, weights, *bias, **window), program)
+
+    many = layer(layer(x, 32, 16), 16, 520)
+    y = layer(layer(many, 520, 40), 40, 8)
+    program.keep(y)
+    finished = program.finish()
+    marks = [
+        step.fields["together"] for step in finished.steps if isinstance(step, Instruction) and step.fields.get("steps")
+    ]
+    assert marks == [0, 1, 1, 0]
+    assert finished.samples_together == MOST_TOGETHER
+    (part,) = finished.parts
+    assert not isinstance(part, PythonStep)
+    given = rng.integers(-128, 128, (11, *x.shape)).astype(np.int8)
+    found, expected = (np.zeros((11, *y.shape), np.int8) for _ in range(2))
+    arenas, scratch = finished.new_arenas(4), aligned_zeros(finished.scratch_bytes)
+    for sample in range(11):
+        x.view(arenas[0])[...] = given[sample]
+        run_machine(link(part), arenas.ctypes.data, scratch.ctypes.data)
+        expected[sample] = y.view(arenas[0])
+    ends = [(given.ctypes.data, x.offset, x.size, COPIED), (found.ctypes.data, y.offset, y.size, RESULT)]
+    samples = np.array([(0, 11, len(ends), 4), (arenas.strides[0], 0, 0, 0), *ends], np.int64)
+    run_machine(link(part), arenas.ctypes.data, scratch.ctypes.data, samples.ctypes.data)
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 50
