@@ -58,7 +58,7 @@ def transpose_registers(
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        if LANES != WIDE.count // 4:
+        if WIDE.count // 4 != LANES:
             return context.get_dummy_value()
         x, x_pitch, y, y_pitch, rows, columns = args
         kind, bits = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(1), LANES)
