@@ -17,6 +17,7 @@ from engine.simulate.kernels.matrices import (
     clear_sums,
     end_matrices,
     products,
+    store_halves,
     store_sums,
 )
 from engine.simulate.kernels.memory import copy_bytes, int64_at
@@ -102,7 +103,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     read in place with steps of one: these go on from row to row of the image, and some at the end of each row belong
     to no pixel. ``scratch`` holds a vector for partial stores, a tile of accumulators and a tile of gathered operands.
     """
-    if MATRICES and f.quads:
+    if MATRICES:
         begin_matrices()
     operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
     panel_table = int64_at(f.panel_table, 3 * f.panels)
@@ -132,7 +133,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
-                if MATRICES and f.quads:
+                if MATRICES:
                     matrices_of_panel(
                         f,
                         arena,
@@ -166,7 +167,7 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                         group * group_channels + column,
                         group_channels - column,
                     )
-    if MATRICES and f.quads:
+    if MATRICES:
         end_matrices()
 
 
@@ -258,14 +259,17 @@ def matrices_of_panel(
     y += within_block(f, channel, f.y_pitch, f.y_line)
     z = arena + f.z + within_block(f, channel, f.z_pitch, f.z_line) if f.z_bytes else 0
     done = summed = 0
+    wide, spare = MOST_WIDE, scratch + STAGING_BYTES + ACCUMULATOR_BYTES - MOST_HIGH * MOST_WIDE * ROW_BYTES
     following, lines = weights + f.pieces * f.steps * place, 0
+    if not f.quads:
+        following, wide = following + f.pieces * f.steps * place, 1
     if f.groups == 1 and f.pieces * f.steps * f.out_c * STEP_BYTES > STREAMED:
         blocks = divided(rows + MOST_HIGH - 1, MOST_HIGH)[0]
         lines = divided(MOST_WIDE * REGISTER_BYTES, CACHE_LINE * blocks)[0]
     sums, others = scratch + STAGING_BYTES, scratch + STAGING_BYTES + MOST_HIGH * place
     for begun in range(0, rows + MOST_HIGH, MOST_HIGH):
         height, w = min(MOST_HIGH, rows - begun), weights
-        for pair in range(0, vectors if height > 0 else 0, MOST_WIDE):
+        for pair in range(0, vectors if height > 0 else 0, wide):
             clear_sums()
             for piece in range(f.pieces):
                 a = source + begun * pitch + piece * f.piece_pitch
@@ -273,7 +277,7 @@ def matrices_of_panel(
                     for _ahead in range(lines):
                         prefetch(following)
                         following += CACHE_LINE
-                    w = add_step(height, vectors - pair, a, pitch, w)
+                    w = add_step(height, vectors - pair, a, pitch, w, f.quads)
                     a += ROW_BYTES
                     if done < summed:
                         count = some_results(
@@ -296,7 +300,10 @@ def matrices_of_panel(
                         done, column = done + count, column + count
                         while column >= line:
                             column, above = column - line, above + 1
-            store_sums(height, vectors - pair, sums + pair * LANES * 4, place)
+            if f.quads:
+                store_sums(height, vectors - pair, sums + pair * LANES * 4, place)
+            else:
+                store_halves(height, sums + pair * LANES * 4, place, spare)
         while done < summed:
             count = some_results(
                 f, arena, scratch, others, done, summed, column, above, line, width, vectors, channel, channels, y, z

@@ -88,7 +88,7 @@ FIELDS = (
     "pieces",  # CONVOLUTION, MATRIX_PRODUCT: pieces of an operand of dot products, 1 of one that is gathered
     "piece_pitch",  # bytes between them
     "steps",  # the same: 32-bit lanes per piece: pairs of int16, or four uint8
-    "quads",  # CONVOLUTION: 1 for uint8
+    "quads",  # CONVOLUTION, MATRIX_PRODUCT: 1 for int8 (uint8 where dot products take them), 0 for int16
     "groups",
     "group_weights",  # bytes of weights per group; DEPTHWISE: per block
     "tile_rows",  # output pixels that a unit computes

@@ -1,7 +1,10 @@
-"""Products of int8 by instructions that multiply matrices (AMX): sums of int32 in registers of 16 rows of 64 bytes.
+"""Products of int8 and int16 by instructions that multiply matrices (AMX): sums of int32 in registers.
+
+A register has 16 rows of 64 bytes.
 
 An operand's rows lie as far apart as its pixels. Of weights a register holds 16 steps of a vector, each of four values
-of every channel. What is summed is exact, and wraps like the BPU's accumulator.
+of every channel. What is summed is exact, and wraps like the BPU's accumulator. Bytes of int16 lie as they are: their
+lower ones, unsigned, meet weights in every second place, their upper ones the same weights in the places between.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from engine.simulate.kernels.tiles import (
     ROW_BYTES,
     SIDE,
 )
+from engine.simulate.kernels.vector import VECTOR, load, store
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 _COUNT = 8
@@ -61,8 +65,10 @@ def end_matrices(typing_context: Any) -> Any:
     return types.void(), codegen
 
 
-def make_step(heights: int, widths: int) -> Callable[..., None]:
+def make_step(heights: int, widths: int, halves: bool = False) -> Callable[..., None]:
     """Intrinsic ``(a, pitch, w)``: one step of the products of ``heights`` times ``widths`` matrices.
+
+    With ``halves`` the first of two matrices of weights meets bytes that are unsigned.
 
     ``a`` int8, ``heights * SIDE`` rows ``pitch`` bytes apart; ``w`` int8, a register of :data:`DEPTH` steps of four of
     each of ``widths`` vectors. The sums stay in registers: :func:`clear_sums` begins them, :func:`make_store` ends.
@@ -82,7 +88,8 @@ def make_step(heights: int, widths: int) -> Callable[..., None]:
             for row in range(heights):
                 for column in range(widths):
                     total = _register(row * MOST_WIDE + column)
-                    _call(builder, "tdpbssd", [total, _register(_FIRST_A + row), _register(_FIRST_B + column)])
+                    name = "tdpbusd" if halves and column == 0 else "tdpbssd"
+                    _call(builder, name, [total, _register(_FIRST_A + row), _register(_FIRST_B + column)])
         return context.get_dummy_value()
 
     @intrinsic
@@ -127,12 +134,22 @@ def clear_sums(typing_context: Any) -> Any:
 
 
 step_1_1, step_1_2, step_2_1, step_2_2 = (make_step(row, column) for row in (1, 2) for column in (1, 2))
+halves_1, halves_2 = make_step(1, 2, halves=True), make_step(2, 2, halves=True)
 store_1_1, store_1_2, store_2_1, store_2_2 = (make_store(row, column) for row in (1, 2) for column in (1, 2))
 
 
 @inlined
-def add_step(rows: int, vectors: int, a: int, pitch: int, w: int) -> int:
-    """One step of sums of up to :data:`MOST_HIGH` ``rows`` and two of ``vectors``; where the next one's weights lie."""
+def add_step(rows: int, vectors: int, a: int, pitch: int, w: int, quads: int) -> int:
+    """One step of sums of up to :data:`MOST_HIGH` ``rows`` and two of ``vectors``; where the next one's weights lie.
+
+    Without ``quads`` the rows are int16, and the sums are those of the lower and of the upper bytes with one vector.
+    """
+    if not quads:
+        if rows > SIDE:
+            halves_2(a, pitch, w)
+        else:
+            halves_1(a, pitch, w)
+        return w + MOST_WIDE * REGISTER_BYTES
     if rows > SIDE:
         if vectors > 1:
             step_2_2(a, pitch, w)
@@ -160,6 +177,27 @@ def store_sums(rows: int, vectors: int, out: int, pitch: int) -> None:
 
 
 @compiled
+def store_halves(rows: int, out: int, pitch: int, spare: int) -> None:
+    """Store sums of lower and upper bytes, put together; ``spare`` is memory for rows of two registers."""
+    store_sums(rows, MOST_WIDE, spare, MOST_WIDE * ROW_BYTES)
+    for row in range(min(rows, MOST_HIGH)):
+        join_halves(spare + row * MOST_WIDE * ROW_BYTES, out + row * pitch)
+
+
+@intrinsic
+def join_halves(typing_context: Any, halves: Any, out: Any) -> Any:
+    """A vector of int32, and the next one times 256."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        lower, upper = (load(builder, builder.add(args[0], _int(k * ROW_BYTES)), VECTOR) for k in range(2))
+        moved = builder.shl(upper, ir.Constant(VECTOR, [8] * LANES))
+        store(builder, builder.add(lower, moved), args[1])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), codegen
+
+
+@compiled
 def products(
     rows: int, vectors: int, a: int, pitch: int, pieces: int, between: int, weights: int, steps: int, out: int
 ) -> int:
@@ -176,7 +214,7 @@ def products(
         for piece in range(pieces):
             source = a + piece * between
             for _ in range(steps // DEPTH):
-                w = add_step(rows, vectors - first, source, pitch, w)
+                w = add_step(rows, vectors - first, source, pitch, w, 1)
                 source += ROW_BYTES
         store_sums(rows, vectors - first, out + first * LANES * 4, vectors * LANES * 4)
     return min(rows, MOST_HIGH)

@@ -25,7 +25,7 @@ ROW_BYTES, REGISTER_BYTES = DEPTH * STEP_BYTES, SIDE * DEPTH * STEP_BYTES
 MOST_HIGH, MOST_WIDE = 2 * SIDE, 2
 """Rows, and vectors of channels, whose sums are in registers at once."""
 STEPS_TOGETHER = DEPTH if MATRICES else 1
-"""Steps of a piece of int8 are a multiple of so many: what lies behind it meets weights of zero."""
+"""Steps of a piece are a multiple of so many: what lies behind it meets weights of zero."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 BLOCK, BLOCK_VECTORS, BLOCK_PIXELS = 64, 4, 4
@@ -60,8 +60,7 @@ PARAMETER_ROWS = 5
 
 def steps_of(values: int, quads: bool) -> int:
     """Steps of a piece of so many ``values``, uint8 or int8 with ``quads`` and else int16: whole ones of products."""
-    together = STEPS_TOGETHER if quads else 1
-    return -(-values // (together * (QUAD if quads else PAIR))) * together
+    return -(-values // (STEPS_TOGETHER * (QUAD if quads else PAIR))) * STEPS_TOGETHER
 
 
 ROWS = REGISTERS.rows

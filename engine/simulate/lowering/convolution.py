@@ -181,7 +181,7 @@ def _is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: A
     flips = operands["x"].dtype == np.int8
     if attributes["group"] != 1 or (attributes["dilations"][1] != 1 and width > 1):
         return False
-    if flips and tiles.MATRICES:
+    if tiles.MATRICES:
         return _reads_matrices_in_place(operands, windows, weights, attributes)
     strides, out_w = attributes["strides"], operands["y"].shape[2]
     vectors, piece = math.ceil(channels / LANES), width * inside * operands["x"].dtype.itemsize
@@ -201,16 +201,17 @@ def _reads_matrices_in_place(
     operands: dict[str, Tensor], windows: Geometry, weights: Array, attributes: Attributes
 ) -> bool:
     """Whether products of matrices had better read windows where they lie."""
-    channels, height, width, inside = weights.shape
+    channels, height, width, _ = weights.shape
     _, out_h, out_w, _ = operands["y"].shape
-    line, step, size = _padded_width(operands["x"], windows), int(attributes["strides"][1]), width * inside
+    item = operands["x"].dtype.itemsize
+    line, step, pixel = _padded_width(operands["x"], windows), int(attributes["strides"][1]), weights.shape[3] * item
     runs, rows = out_h, out_w
     if np.all(attributes["strides"] == 1):
         runs, rows = 1, (out_h - 1) * line + out_w
-    crossing = matrices.crossing(step * inside, int(attributes["strides"][0]) * line * inside)
+    crossing = matrices.crossing(step * pixel, int(attributes["strides"][0]) * line * pixel)
     computed = runs * math.ceil(rows / tiles.SIDE) * tiles.SIDE / (out_h * out_w)
-    in_place = computed * matrices.in_place(height, size, channels, crossing, rows)
-    return in_place <= matrices.gathered(height, size, channels)
+    in_place = computed * matrices.in_place(height, width * pixel, channels, crossing, rows, item)
+    return in_place <= matrices.gathered(height, width * pixel, channels, item)
 
 
 def _blocks(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
@@ -285,13 +286,14 @@ def _windows_together(operands: dict[str, Tensor], weights: Array, attributes: A
     if operands["y"].dtype == np.int32 and channels >= LANES:  # they may leave as floats, pixel after pixel
         return 1
     quads = REGISTERS.quads and item == 1
-    longest, values = (tiles.LONG, QUAD) if quads else (tiles.SHORT, PAIR)
+    longest, values = tiles.LONG if quads or tiles.MATRICES else tiles.SHORT, QUAD if quads else PAIR
 
     def cost(count: int) -> float:
         columns = (width + (count - 1) * step) * inside
-        if quads and tiles.MATRICES:
-            in_place = matrices.in_place(height, columns, count * channels, matrices.crossing(1), tiles.MOST_HIGH)
-            products = min(in_place, matrices.gathered(height, columns, count * channels))
+        if tiles.MATRICES:
+            size, together = columns * item, count * channels
+            in_place = matrices.in_place(height, size, together, matrices.crossing(1), tiles.MOST_HIGH, item)
+            products = min(in_place, matrices.gathered(height, size, together, item))
             return (products + matrices.finished(count * channels)) / count
         products, piece = height * columns / values, FLIPPED if quads and columns <= tiles.MEDIUM else PIECE
         return float(height * piece + math.ceil(count * channels / LANES) * (VECTOR + products)) / count
@@ -571,12 +573,13 @@ def pack_weights(weights: Array, quads: bool, parts: int = 1) -> tuple[NDArray[n
     for width in widths:
         columns = width * LANES
         block = padded[:, first : first + columns].reshape(groups, columns, steps, values).transpose(0, 2, 1, 3)
-        if quads and tiles.MATRICES:
-            block = np.stack([matrices.in_registers(each.reshape(steps, width, LANES, values)) for each in block])
+        if tiles.MATRICES:
+            panel = block.reshape(groups, steps, width, LANES, values)
+            block = np.stack([matrices.in_registers(each if quads else matrices.halves(each)) for each in panel])
         pieces.append(block.reshape(groups, -1))
         table.append((width, first, offset))
         first += columns
-        offset += steps * columns * 4
+        offset += pieces[-1].nbytes // groups
     return np.array(table, np.int64), np.ascontiguousarray(np.concatenate(pieces, axis=1))
 
 

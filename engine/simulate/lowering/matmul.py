@@ -15,7 +15,7 @@ from engine.native.registers import LANES, REGISTERS
 from engine.ops.core.fixed_point import SCALE_MAX
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import GATHER_OVERRUN, MAX_VECTORS, MOST_AT_ONCE
+from engine.simulate.kernels.tiles import GATHER_OVERRUN, MAX_VECTORS, MOST_AT_ONCE, PAIR
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
     MAX_SHIFT,
@@ -47,7 +47,7 @@ def lower_matmul(call: Call, program: Assembler) -> Tensor:
     bits = 32 if _is_wide(call) else call.attributes["output_bit"]
     y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
     offsets = _offsets(a, b, shape[:-2])
-    steps, splits = tiles.steps_of(inside, quads), -(-rows // TILE_ROWS)
+    steps, splits = tiles.steps_of(inside, quads) if quads else -(-inside // PAIR), -(-rows // TILE_ROWS)
     operand_bytes = (TILE_ROWS + MOST_AT_ONCE) * steps * 4 + GATHER_OVERRUN
     program.emit(
         InstructionKind.MATRIX_PRODUCT,

@@ -23,7 +23,7 @@ FINISHED = 5
 """Cycles to requantise and store a vector."""
 
 
-def in_place(pieces: int, size: int, channels: int, crossing: float, rows: int) -> float:
+def in_place(pieces: int, size: int, channels: int, crossing: float, rows: int, item: int = 1) -> float:
     """Cycles for windows of ``pieces`` of ``size`` bytes that are read where they lie, ``rows`` of them together.
 
     Args:
@@ -32,17 +32,18 @@ def in_place(pieces: int, size: int, channels: int, crossing: float, rows: int) 
         channels: of the results.
         crossing: share of positions that do not begin with a line of the cache.
         rows: of a unit of work; a register holds :data:`SIDE`.
+        item: bytes of an element; those of int16 meet weights twice.
     """
-    vectors = math.ceil(channels / LANES)
+    vectors = item * math.ceil(channels / LANES)
     high = min(MOST_HIGH, math.ceil(rows / SIDE) * SIDE) // SIDE
     loads = (LOADED + CROSSED * crossing) * math.ceil(vectors / MOST_WIDE) + WEIGHTS * vectors / high
     return pieces * math.ceil(size / ROW_BYTES) * max(vectors, loads)
 
 
-def gathered(pieces: int, size: int, channels: int) -> float:
+def gathered(pieces: int, size: int, channels: int, item: int = 1) -> float:
     """The same for windows that are gathered, one behind the other."""
     copied = pieces * math.ceil(size / ROW_BYTES) * COPIED
-    return copied + in_place(1, pieces * size, channels, 0.0, MOST_HIGH)
+    return copied + in_place(1, pieces * size, channels, 0.0, MOST_HIGH, item)
 
 
 def crossing(*distances: int) -> float:
@@ -53,6 +54,17 @@ def crossing(*distances: int) -> float:
 def finished(channels: int) -> float:
     """Cycles to requantise and store results of so many channels."""
     return FINISHED * math.ceil(channels / LANES)
+
+
+def halves(weights: NDArray[np.int16]) -> NDArray[np.int8]:
+    """Weights (steps, vectors, lanes, 2) of int16, int8 themselves, for their lower bytes beside those for their upper.
+
+    Returns:
+        (steps, 2 * vectors, lanes, 4), int8: each vector twice, with zeros in the places of the others.
+    """
+    lower = weights.astype(np.uint16) & 0xFF
+    both = np.stack([lower, lower << 8], axis=2)
+    return both.reshape(len(weights), -1, *weights.shape[2:]).view(np.int8)
 
 
 def in_registers(weights: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -182,18 +182,21 @@ def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> N
     channels, kernel = (MAX_VECTORS + 1) * LANES - 1, values + 1
     weights = (np.arange(channels * kernel) % 100).astype(np.int8).reshape(1, channels, kernel)
     panels, packed = pack_weights(weights, quads)
-    assert packed.dtype == kind
+    assert packed.dtype == (np.int8 if MATRICES else kind)
     widths = panels[:, 0].tolist()
     assert sum(widths) == MAX_VECTORS + 1
     assert max(widths) - min(widths) <= 1
     assert panels[:, 1].tolist() == [0, widths[0] * LANES]
-    steps = steps_of(kernel, quads)
-    assert panels[:, 2].tolist() == [0, steps * widths[0] * LANES * 4]
-    first = packed[0, : steps * widths[0] * LANES * values]
-    if quads and MATRICES:  # a vector after the other of each two
-        pairs = np.split(first, [2 * LANES * steps * values])
+    steps, copies = steps_of(kernel, quads), 1 if quads or not MATRICES else 2
+    assert panels[:, 2].tolist() == [0, copies * steps * widths[0] * LANES * 4]
+    first = packed[0].view(np.int8)[: panels[1, 2]].view(kind)
+    if MATRICES:  # a vector after the other of each two, those for lower bytes beside those for upper ones
+        pairs = np.split(first, range(2 * LANES * steps * values, len(first), 2 * LANES * steps * values))
         found = [pair.reshape(steps // DEPTH, -1, DEPTH, LANES, values).swapaxes(1, 2) for pair in pairs]
-        first = np.concatenate([pair.reshape(steps, -1, values) for pair in found], axis=1)
+        first = np.concatenate([pair.reshape(steps, -1, LANES, values) for pair in found], axis=1)
+        if not quads:
+            np.testing.assert_array_equal(first[:, 1::2], first[:, ::2] << 8)
+        first = first[:, ::copies]
     first = first.reshape(steps, widths[0] * LANES, values)
     assert not first[2:].any()
     np.testing.assert_array_equal(first[0], weights[0, : widths[0] * LANES, :values])

@@ -7,7 +7,7 @@ import pytest
 
 from engine.native.registers import LANES
 from engine.simulate.kernels.tiles import DEPTH, MOST_HIGH, SIDE
-from engine.simulate.lowering.matrices import crossing, finished, gathered, in_place, in_registers
+from engine.simulate.lowering.matrices import crossing, finished, gathered, halves, in_place, in_registers
 
 
 def test_multiplications_or_loads_are_what_takes_longest() -> None:
@@ -39,3 +39,9 @@ def test_two_vectors_come_before_the_next_two() -> None:
     ]
     order = in_registers(w).reshape(-1, DEPTH * LANES * 4)
     assert order[:, 0].tolist() == [0, 1, 3, 4, 2, 5]
+
+
+def test_bytes_of_int16_meet_the_same_weights_apart() -> None:
+    w = np.array([[[[3, -2]]]], np.int16)
+    assert halves(w).tolist() == [[[[3, 0, -2, 0]], [[0, 3, 0, -2]]]]
+    assert in_place(1, 64, 64, 0.0, MOST_HIGH, item=2) == 2 * in_place(1, 64, 64, 0.0, MOST_HIGH)
