@@ -551,9 +551,9 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
     row, target, done = x + group * divided(f.in_c, f.groups)[0] * f.x_bytes + out_y * line, operands, 0
     while done < rows:
         count, source = min(rows - done, out_w - out_x), row + out_x * step
-        if f.quads:
+        if f.quads or (MATRICES and f.x_bytes == item):
             for tap in range(taps):
-                copy_rows(source + offsets[tap], step, target + tap * advance, pitch, count, length)
+                copy_rows(source + offsets[tap], step, target + tap * advance, pitch, count, length * item)
         else:
             for k in range(count):
                 for tap in range(taps):
