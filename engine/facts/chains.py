@@ -33,6 +33,8 @@ def chain_of(node: ir.Node, march: Chip, order: Mapping[ir.Node, int]) -> list[i
             break
         if not rule.absorbs(chain, consumer, march) or _has_later_rival(chain, consumer, march, order):
             break
+        if rule.declines(chain, consumer, march):
+            break
         chain.append(consumer)
     return chain
 

@@ -321,6 +321,10 @@ class FloatRule(ABC):
         """Whether ``consumer``, the only reader of the last node of ``chain``, joins the same quantised node."""
         return False
 
+    def declines(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
+        """Whether ``consumer``, which ``chain`` could absorb, runs by itself all the same."""
+        return False
+
     def decompose(self, node: ir.Node, wide: bool = False) -> Sequence[ir.Node] | None:
         """Nodes to put in the place of ``node`` where it runs on the BPU; ``None`` where it stays.
 
