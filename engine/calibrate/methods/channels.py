@@ -28,6 +28,9 @@ LEAST_MAXIMUM = np.float32(16)
 Fitted, and no mechanism is known: it parts all tensors that were recorded (docs/evidence/calibration.md).
 """
 
+LARGEST_SCALE = np.float32(16)
+"""What a channel is multiplied by at most: so are 179 channels of 23 tensors of nine conversions, and none by more."""
+
 _FLOOR = np.float32(0.001)
 """Share of the largest channel's maximum that is added to every channel's: it keeps empty channels finite."""
 _LARGEST = np.finfo(np.float32).max / np.float32(2)
@@ -123,13 +126,14 @@ def channel_scales(channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
         channel_max: float32, shape (channels,).
 
     Returns:
-        float32, same shape: ``1 / (r_c / r_max)`` with ``r_c = max_c + 0.001 max_t``, every step rounded to float32; 1
-        where all values are zero, or as good as. reference/calibration.md 2 gives nearly the same in another
-        form; this one gives every measured threshold to the last bit, which the printed similarities need.
+        float32, same shape: ``1 / (r_c / r_max)`` with ``r_c = max_c + 0.001 max_t``, every step rounded to float32, at
+        most :data:`LARGEST_SCALE`; 1 where all values are zero, or as good as. reference/calibration.md 2 gives nearly
+        the same in another form; this one gives every measured threshold to the last bit, which the printed
+        similarities need.
     """
     maxima = np.minimum(channel_max, _LARGEST)
     largest = maxima.max(initial=np.float32(0))
     if _FLOOR * largest == 0:
         return np.ones_like(maxima)
     ranges = maxima + _FLOOR * largest
-    return np.asarray(np.float32(1) / (ranges / ranges.max()), np.float32)
+    return np.minimum(np.float32(1) / (ranges / ranges.max()), LARGEST_SCALE)
