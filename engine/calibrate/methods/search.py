@@ -382,7 +382,7 @@ class LayerwiseSearch(Search):
     """``mix``: one method, and the best of all for every tensor that it alone makes a difference with.
 
     The base is the method whose outputs are most similar on the first sample where nothing is quantised but what has a
-    threshold of its own (:func:`only_measured`; 53 of 56 networks). A tensor's similarity is that of the model's
+    threshold of its own (:func:`only_measured`; 62 of 65 networks). A tensor's similarity is that of the model's
     outputs on the last sample where nothing but this tensor is quantised; tensors of less than :data:`SENSITIVE` take
     the method of the largest, the better on the first sample where several are equal. Tensors that are tied, or take
     the largest threshold of several, follow. So are all 114 tensors with a threshold of their own in ``yolov8_decode``
