@@ -136,4 +136,4 @@ def channel_scales(channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
     if _FLOOR * largest == 0:
         return np.ones_like(maxima)
     ranges = maxima + _FLOOR * largest
-    return np.minimum(np.float32(1) / (ranges / ranges.max()), LARGEST_SCALE)
+    return np.asarray(np.minimum(np.float32(1) / (ranges / ranges.max()), LARGEST_SCALE), np.float32)
