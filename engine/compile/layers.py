@@ -74,6 +74,7 @@ class Layer(Record):
         padded: whether its first window begins outside of the map.
         dilations: vertical and horizontal distance of the window's taps.
         planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
+        copied: whether it leaves as it is besides, for another subgraph.
         motion: what a reshape or a transposition does to the order of memory.
         rearranged: positions of the inputs that it reads in another layout than the layer before them left, ...
         converted: ... and of those in front of which a layout changes, though another change may restore it.
@@ -97,6 +98,7 @@ class Layer(Record):
     padded: bool = False
     dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
+    copied: bool = False
     motion: Motion = Motion.ROWS
     rearranged: tuple[Position, ...] = ()
     converted: tuple[Position, ...] = ()
@@ -158,9 +160,10 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
         for node in layers
     )
     converted = (_converted(node, inside) for node in layers)
+    both = (_is_copied(node.outputs[0], inside) for node in layers)
     return tuple(
-        layer.model_copy(update={"converted": positions}) if positions else layer
-        for layer, positions in zip(found, converted, strict=True)
+        layer.model_copy(update={"converted": positions, "copied": copied}) if positions or copied else layer
+        for layer, positions, copied in zip(found, converted, both, strict=True)
     )
 
 
@@ -214,6 +217,15 @@ def _is_planar(value: ir.Value) -> bool:
     readers = [usage.node for usage in value.uses()]
     after = [usage.node for node in readers if node.op_type == "HzDequantize" for usage in node.outputs[0].uses()]
     return any(tuple(attribute(node, "perm")) == NHWC_AXIS for node in (*readers, *after) if is_layout_change(node))
+
+
+def _is_copied(value: ir.Value, inside: Collection[ir.Node]) -> bool:
+    """Whether ``value`` leaves the subgraph as NCHW, and as it is for another one."""
+    readers = [usage.node for usage in value.uses()]
+    turned = [node.outputs[0] for node in readers if is_layout_change(node)]
+    leaves = any(usage.node not in inside for other in turned for usage in other.uses())
+    others = (node for node in readers if node not in inside and not is_layout_change(node))
+    return leaves and _is_planar(value) and any(node.op_type != "HzDequantize" for node in others)
 
 
 def _is_integer(value: ir.Value) -> bool:

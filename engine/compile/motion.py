@@ -31,6 +31,8 @@ class Motion(StrEnum):
     """Nothing: later nodes of its chain restore the order."""
     VIEW = "view"
     """Nothing, but rows may be padded otherwise afterwards."""
+    LAID = "laid"
+    """A map is laid out channel by channel, and products or transpositions read its joined rows."""
     ROWS = "rows"
     """Rows of the last dimension are moved, or the last two dimensions change places."""
     PLANES = "planes"
@@ -47,6 +49,10 @@ class Motion(StrEnum):
     """Rows of pixels that lie one below the other are cut, as attention of PyTorch does."""
     JOINED = "joined"
     """Rows of each map of a batch are joined, element by element: heads, in attention of PyTorch."""
+    TURNED = "turned"
+    """Pixels and channels of a map change places: queries, keys and values of attention over channels."""
+    SPREAD = "spread"
+    """Rows of heads are cut into the rows of a map; an element of every head is moved at a time."""
     ELEMENTS = "elements"
     """Elements are moved one at a time: where the elements of a map get rows of another length in the order of NCHW, or
     such rows become a map; where the channels of a pixel become a row of pixels of one channel; where rows are cut, and
@@ -171,6 +177,9 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
             cut = None if producer is None else found.get(producer)
             stored = leaves and _is_of_stored_planes(node, before)
             found[node] = Motion.NONE if stored else _motion(node, as_planes, cut, producer in inside)
+            cutting = source.producer()
+            if cutting is not None and cut is Motion.ELEMENTS and _turns_matrix(cutting, chain):
+                found |= {cutting: Motion.TURNED, node: Motion.NONE}
         if chain.moved and chain.order.in_place and not _of_planes(node, before):
             if len(chain.moved) > 1 or is_layout_change(node):
                 found |= dict.fromkeys(chain.moved, Motion.NONE)
@@ -186,6 +195,13 @@ def motions_of(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, Motion]:
     return found
 
 
+def _turns_matrix(cutting: ir.Node, chain: _Chain) -> bool:
+    """Whether what was cut out of rows by ``cutting`` has these rows as its columns at the end of ``chain``."""
+    source, axes = cutting.inputs[0], chain.order.axes
+    row = 0 if source is None or cutting.op_type != "Reshape" else shape_of(source)[-1]
+    return isinstance(axes, tuple) and len(axes) == 2 and axes[0] == (row, 1) and axes[1][1] == row
+
+
 def _heads_of_product(node: ir.Node) -> ir.Node | None:
     """The transposition that brings heads to the front which ``node`` cuts rows into, if products alone read them."""
     readers = [usage.node for usage in node.outputs[0].uses()]
@@ -193,9 +209,8 @@ def _heads_of_product(node: ir.Node) -> ir.Node | None:
     if node.op_type != "Reshape" or turned is None or turned.op_type != "Transpose" or is_layout_change(turned):
         return None
     after = [usage.node for usage in turned.outputs[0].uses()]
-    products = all(sum(value is not None and value.const_value is None for value in one.inputs) > 1 for one in after)
     in_front = _permutation(turned)[-2:] == (1, 3) and len(_permutation(turned)) == _MAP_RANK
-    return turned if after and in_front and products and all("atmul" in one.op_type.lower() for one in after) else None
+    return turned if after and in_front and all(map(_is_product, after)) else None
 
 
 def rearranged_inputs(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, tuple[int, ...]]:
@@ -264,7 +279,9 @@ def _motion(node: ir.Node, as_planes: bool, cut: Motion | None, inner: bool) -> 
         if before[-1] == after[-1]:
             return Motion.ROWS if inner else Motion.VIEW
         joined = len(before) == len(after) and before[-1] > after[-1] == 1 and _joins_rows(before, after[:-1])
-        return Motion.VIEW if joined or _joins_rows(before, after) else Motion.ELEMENTS
+        if joined or _joins_rows(before, after):
+            return Motion.LAID if _is_operand(node) else Motion.VIEW
+        return Motion.SPREAD if _spreads_heads(node) else Motion.ELEMENTS
     if node.op_type == "Reshape" and _scatters(before, after):
         return Motion.COLUMNS if _cuts_columns(before, after) else Motion.ELEMENTS
     if node.op_type == "Reshape":
@@ -277,6 +294,30 @@ def _motion(node: ir.Node, as_planes: bool, cut: Motion | None, inner: bool) -> 
     if cut is Motion.COLUMNS:
         return Motion.NONE
     return Motion.ELEMENTS if cut is Motion.ELEMENTS else Motion.PIXELS
+
+
+def _is_operand(node: ir.Node) -> bool:
+    """Whether products and transpositions alone read what ``node`` computes, in four dimensions."""
+    readers = [usage.node for usage in node.outputs[0].uses()]
+    turning = ("Transpose" in reader.op_type and not is_layout_change(reader) for reader in readers)
+    found = all(turned or _is_product(reader) for turned, reader in zip(turning, readers, strict=True))
+    return bool(readers) and found and len(shape_of(node.outputs[0])) == _MAP_RANK
+
+
+def _spreads_heads(node: ir.Node) -> bool:
+    """Whether ``node`` makes a map of the rows of several heads that no product left one below the other."""
+    source = node.inputs[0]
+    if source is None or _is_product(source.producer()):
+        return False
+    before, after = shape_of(source), shape_of(node.outputs[0])
+    return len(before) == len(after) == _MAP_RANK and before[1] > before[0] == 1 and after[1] > before[1]
+
+
+def _is_product(node: ir.Node | None) -> bool:
+    """Whether ``node`` multiplies two activations as matrices."""
+    if node is None or "atmul" not in node.op_type.lower():
+        return False
+    return sum(value is not None and value.const_value is None for value in node.inputs) > 1
 
 
 def _scatters(before: Sequence[int], after: Sequence[int]) -> bool:
@@ -328,7 +369,9 @@ def merged_permutation(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, 
 def _of_planes(node: ir.Node, before: _Chain) -> bool:
     """Whether ``node`` makes a map in NCHW, which all its readers turn into NHWC, of what is no map in place."""
     source, readers = node.inputs[0], [usage.node for usage in node.outputs[0].uses()]
-    if source is None or node.op_type != "Reshape" or (len(shape_of(source)) == _MAP_RANK and not before.moved):
+    if source is None or node.op_type != "Reshape":
+        return False
+    if len(shape_of(source)) == _MAP_RANK and not before.moved and not _is_product(source.producer()):
         return False
     return bool(readers) and all(is_layout_change(reader) and _permutation(reader) == _PIXELS for reader in readers)
 

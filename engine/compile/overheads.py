@@ -27,6 +27,8 @@ _VECTOR_PIXELS = 128
 """Of a row of one channel that is moved at once."""
 _UNEVEN_CHANNELS = 8
 """Of a block within which parts that are joined or cut out are moved channel by channel."""
+_FEWEST_CUT = 4
+"""Elements of a row that is moved by itself; shorter ones go together."""
 _MAP_RANK = 4
 _PAIR = 2
 """Distance of taps that is a step."""
@@ -64,6 +66,14 @@ _TOLD = frozenset(
         Overhead.LINES,
         Overhead.DEEP_ROW,
         Overhead.DEEP_PLANE,
+        Overhead.COPIED,
+        Overhead.CROSSED,
+        Overhead.STACKED,
+        Overhead.LAID,
+        Overhead.TURNED,
+        Overhead.TURNED_ROW,
+        Overhead.TURNED_PIXEL,
+        Overhead.TURNED_TOKEN,
     }
 )
 """Overheads that computing times of layers tell: a march whose data do not name one has none."""
@@ -85,6 +95,8 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
+    if is_copied(layer, latency):
+        yield Overhead.COPIED, _channel_rows((1, 1, *layer.output_shape))
     for position in layer.rearranged:
         shape = (1, 1, *layer.input_shapes[position])
         yield Overhead.ARRANGED, 1
@@ -190,8 +202,21 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             yield Overhead.VIEW, max(map(_rows, map(without_ones, shapes))) * layer.output_bits / 8
         case Motion.FOLDED if latency.folding is not None and overlap is Overlap.GROUPS:
             pass  # it takes its traffic
+        case Motion.LAID if Overhead.LAID in latency.overheads:
+            yield Overhead.LAID, _rows(shapes[0])
+        case Motion.LAID:
+            yield Overhead.VIEW, max(map(_rows, shapes)) * layer.output_bits / 8
+        case Motion.ROWS if layer.kind is CostKind.TRANSPOSE and Overhead.CROSSED in latency.overheads:
+            if len(shapes[1]) > _MAP_RANK:
+                yield Overhead.MOVED, _rows(layer.output_shape)
+            elif shapes[0][-1] != shapes[1][-1]:
+                yield Overhead.CROSSED, _kilobytes(layer)
+            else:
+                yield Overhead.STACKED, _rows(shapes[0][:-1])
         case Motion.ROWS | Motion.FOLDED:
             yield Overhead.MOVED, _rows(layer.output_shape)
+        case Motion.TURNED if Overhead.TURNED_TOKEN in latency.overheads:
+            yield from _turned(layer)
         case Motion.HEADS:
             yield Overhead.HEADS, _kilobytes(layer)
         case Motion.COLUMNS:
@@ -208,7 +233,7 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.PLANES:
             yield Overhead.SHUFFLED_CHANNEL, layer.output_shape[-1] / 1e3
             yield Overhead.SHUFFLED, _channel_rows(layer.output_shape)
-        case Motion.ELEMENTS:
+        case Motion.SPREAD | Motion.ELEMENTS | Motion.TURNED:
             block = latency.input_row.block
             if min(shape[-1] for shape in shapes) == 1:
                 yield Overhead.SQUEEZED, math.prod(layer.output_shape) / 1e3
@@ -219,11 +244,24 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
                 else:
                     yield Overhead.DEEP_ROW, max(map(_rows, shapes))
             else:
-                yield Overhead.SINGLE, _kilobytes(layer)
-                if max(shape[-1] for shape in shapes) > _BLOCK_CHANNELS:  # rows within a block are not cut out of it
-                    yield Overhead.SINGLE_ROW, max(map(_rows, shapes))
+                together = shapes[0][1] if layer.motion is Motion.SPREAD else 1
+                yield Overhead.SINGLE, _kilobytes(layer) / together
+                rows = min(max(map(_rows, shapes)), math.prod(layer.output_shape) / _FEWEST_CUT / 1e3)
+                yield Overhead.SINGLE_ROW, rows / together
             if vector_traffic(layer, block, vectors_above(overlap, latency)):
                 yield Overhead.SINGLE_DDR, single_bytes(layer, block) / 1e3
+
+
+def _turned(layer: Layer) -> Iterator[Amount]:
+    """Pixels and channels change places: of a map row by row, of tokens one element at a time."""
+    *_, height, width, channels = (1, 1, *layer.input_shapes[0])
+    yield Overhead.TURNED, _kilobytes(layer)
+    if min(height, width) == 1:
+        yield Overhead.SINGLE, _kilobytes(layer)
+        yield Overhead.TURNED_TOKEN, height * width / 1e3
+        return
+    yield Overhead.TURNED_ROW, height * channels / 1e3
+    yield Overhead.TURNED_PIXEL, height * width / 1e3
 
 
 def vectors_above(overlap: Overlap, latency: Latency) -> float:
@@ -264,6 +302,11 @@ def _with_rows(shape: Sequence[int], block: int) -> int:
 def is_plain(layer: Layer, latency: Latency) -> bool:
     """Whether int32 results leave the chip NHWC, at a rate of their own."""
     return latency.plain_channels > 0 and layer.output_bits == _ACCUMULATOR_BITS and not layer.planar
+
+
+def is_copied(layer: Layer, latency: Latency) -> bool:
+    """Whether a map of int8 leaves in two layouts, one of which is made on the chip."""
+    return layer.copied and latency.planar_row is None and layer.output_bits < _ACCUMULATOR_BITS
 
 
 def plain_elements(shape: Sequence[int], channels: int) -> int:

@@ -13,7 +13,7 @@ from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion
-from engine.compile.overheads import is_plain, plain_elements, small_table_elements
+from engine.compile.overheads import is_copied, is_plain, plain_elements, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes
@@ -389,8 +389,11 @@ def _input_rows(tensor: InputTensor, latency: Latency) -> RowPadding:
 def _leaving(layer: Layer, latency: Latency) -> Traffic:
     """What moves with a result that leaves the subgraph.
 
-    With ``planar_row``, tables and products of int8 are stored, and turned into NCHW on another way through DDR.
+    What leaves in two layouts is stored twice. With ``planar_row``, tables and products of int8 are stored, and turned into NCHW on another way through DDR.
     """
+    if is_copied(layer, latency):
+        rows = ddr_bytes(layer.output_shape, layer.output_bits, latency.input_row)
+        return Traffic(stored=rows + math.prod(layer.output_shape) * layer.output_bits // 8)
     size = _output_bytes(layer, latency)
     if not _is_narrow_planar(layer):
         return Traffic(stored=size)

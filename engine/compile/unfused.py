@@ -79,7 +79,8 @@ def _cost(kind: str, amounts: Amounts, latency: Latency) -> UnfusedCost:
 
 
 def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[str, Amounts]]]:
-    """The kinds and amounts of each layer: its own last, layout changes in front of it first, one for all readers.
+    """The kinds and amounts of each layer: layout changes in front of it first, one for all readers, then its own, and
+    the change of what leaves in two layouts.
 
     Args:
         layers: of a subgraph, in running order.
@@ -97,6 +98,8 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
         own = _kind(layer, makers)
         if own:
             parts.append((own, dict(_amounts(layer, makers))))
+        if layer.copied:
+            parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
         yield parts
 
 
@@ -145,7 +148,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
         return "rows_moved" if same_rows else "rows_turned"
     if _cuts_deep(layer):
         return "elements_deep"
-    return "" if layer.motion is Motion.NONE else layer.motion.value
+    return "" if layer.motion in (Motion.NONE, Motion.LAID) else layer.motion.value
 
 
 def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, float]]:
