@@ -113,7 +113,7 @@ def _reader(layer: Layer, schedule: Schedule) -> str:
 
 
 def fit_unfused(generation: Sequence[tuple[Sequence[Answered], Latency]], paces: Sequence[float]) -> list[Latency]:
-    """The data of marches of one generation with what layers take at O0; as they are where the answers show none.
+    """The data of marches of one generation with what layers take at O0; as they are where too little was asked.
 
     Args:
         generation: of each march, the answers and the data that all else is taken from.
@@ -124,7 +124,7 @@ def fit_unfused(generation: Sequence[tuple[Sequence[Answered], Latency]], paces:
         timed = list(timed_layers(answers, latency))
         by_kind = {kind: [each for each in timed if each.kind == kind] for kind in sorted({t.kind for t in timed})}
         fitted = {kind: _fitted(each, latency) for kind, each in by_kind.items() if len(each) >= _LEAST}
-        kept = {kind: value for kind, value in latency.unfused_layers.items() if value.layers and kind not in by_kind}
+        kept = {kind: value for kind, value in latency.unfused_layers.items() if value.apart}
         found.append(kept | fitted if fitted else {})
     result = []
     for position, (_, latency) in enumerate(generation):

@@ -389,7 +389,8 @@ def _input_rows(tensor: InputTensor, latency: Latency) -> RowPadding:
 def _leaving(layer: Layer, latency: Latency) -> Traffic:
     """What moves with a result that leaves the subgraph.
 
-    What leaves in two layouts is stored twice. With ``planar_row``, tables and products of int8 are stored, and turned into NCHW on another way through DDR.
+    What leaves in two layouts is stored twice.
+    With ``planar_row``, tables and products of int8 are stored, and turned into NCHW on another way through DDR.
     """
     if is_copied(layer, latency):
         rows = ddr_bytes(layer.output_shape, layer.output_bits, latency.input_row)

@@ -79,8 +79,8 @@ def _cost(kind: str, amounts: Amounts, latency: Latency) -> UnfusedCost:
 
 
 def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[str, Amounts]]]:
-    """The kinds and amounts of each layer: layout changes in front of it first, one for all readers, then its own, and
-    the change of what leaves in two layouts.
+    """The kinds and amounts of each layer: its own last, layout changes first, one for all readers, and that of what
+    leaves in two layouts.
 
     Args:
         layers: of a subgraph, in running order.
@@ -95,11 +95,11 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
             if (layer.inputs[position], kind) not in changed:
                 changed.add((layer.inputs[position], kind))
                 parts.append((kind, {ROWS: rows}))
+        if layer.copied:
+            parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
         own = _kind(layer, makers)
         if own:
             parts.append((own, dict(_amounts(layer, makers))))
-        if layer.copied:
-            parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
         yield parts
 
 

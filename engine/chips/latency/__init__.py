@@ -437,6 +437,7 @@ class UnfusedLayer(Data):
         bytes: loaded and stored per amount (:mod:`engine.compile.unfused`).
         work: time that it works beside the array, as a part of the time of its transfers.
         layers: that the figures rest on.
+        apart: whether these were asked for by themselves; draws of the fit do not show them.
     """
 
     us: float
@@ -444,6 +445,7 @@ class UnfusedLayer(Data):
     bytes: dict[str, float]
     work: float = 0.0
     layers: int
+    apart: bool = False
 
 
 class SmallTables(Data):

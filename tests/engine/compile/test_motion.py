@@ -74,6 +74,11 @@ def motions(shape: tuple[int, ...], *steps: Step) -> list[Motion]:
         ((1, 16, 16, 3), (PLANES, [1, 3, 256, 1]), [Motion.VIEW]),
         # asked (network_2): the channels of each pixel become a row of pixels of one channel
         ((1, 8, 8, 72), (PLANES, [1, 1, 72, 64], (0, 3, 2, 1)), [Motion.NONE, Motion.ELEMENTS]),
+        # asked (edgenext): queries, keys and values over channels; yolo11: rows of heads become a map
+        ((1, 8, 8, 48), ([1, 64, 3, 2, 8], (2, 0, 3, 4, 1)), [Motion.TURNED, Motion.NONE]),
+        ((1, 16, 16, 2), (PLANES, [1, 32, 4, 4], PIXELS), [Motion.SPREAD]),
+        # asked (efficientformerv2): products and transpositions read joined rows of a map
+        ((1, 4, 4, 64), (PLANES, [1, 2, 32, 16], (0, 1, 3, 2)), [Motion.LAID, Motion.ROWS]),
         # vit_timm: queries, keys and values; swin: windows
         ((1, 65, 96), ([1, 65, 3, 2, 16], (2, 0, 3, 1, 4)), [Motion.ELEMENTS, Motion.ELEMENTS]),
         ((1, 2, 4, 2, 4, 16), ((0, 1, 3, 2, 4, 5),), [Motion.PIXELS]),

@@ -45,7 +45,25 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.RESHAPE, (1, 1, 32, 1), (1, 1, 1, 32), motion="view"), (Overhead.LINE, 1)),
         (layer(CostKind.RESHAPE, (1, 480), (1, 480, 1), motion="elements"), (Overhead.LINES, 0.48)),
         (layer(CostKind.JOIN, (1, 20, 6), (1, 16, 6), (1, 4, 6), input_bits=16), (Overhead.JOIN, 1)),
-        (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.MOVED, 0.128)),
+        (layer(CostKind.TRANSPOSE, (1, 2, 64, 16), (1, 64, 2, 16)), (Overhead.STACKED, 0.064)),
+        (layer(CostKind.TRANSPOSE, (1, 2, 16, 64), (1, 2, 64, 16)), (Overhead.CROSSED, 2.048)),
+        (layer(CostKind.TRANSPOSE, (1, 3, 8, 8, 7), (1, 3, 7, 8, 8)), (Overhead.MOVED, 0.192)),
+        (layer(CostKind.RESHAPE, (1, 2, 32, 16), (1, 64, 4, 4), motion="laid"), (Overhead.LAID, 0.256)),
+        (layer(CostKind.RESHAPE, (1, 64, 4, 4), (1, 2, 32, 16), motion="spread"), (Overhead.SINGLE, 0.512)),
+        (layer(CostKind.RESHAPE, (1, 64, 4, 4), (1, 2, 32, 16), motion="spread"), (Overhead.SINGLE_ROW, 0.128)),
+        (
+            layer(CostKind.RESHAPE, (1, 64, 3, 2, 8), (1, 8, 8, 48), motion="turned"),
+            (Overhead.TURNED_ROW, 0.384),
+        ),
+        (
+            layer(CostKind.RESHAPE, (1, 64, 3, 2, 8), (1, 8, 8, 48), motion="turned"),
+            (Overhead.TURNED_PIXEL, 0.064),
+        ),
+        (
+            layer(CostKind.RESHAPE, (1, 64, 3, 2, 8), (1, 1, 64, 48), motion="turned"),
+            (Overhead.TURNED_TOKEN, 0.064),
+        ),
+        (layer(CostKind.LUT, (1, 8, 6, 16), (1, 8, 6, 16), copied=True), (Overhead.COPIED, 0.128)),
         (
             layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="elements"),
             (Overhead.DEEP_SINGLE, 0.48),
@@ -91,6 +109,7 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     others |= {Overhead.JOINED, Overhead.JOINED_ROW, Overhead.DILATED, Overhead.DILATED_PHASE}
     others |= {Overhead.DILATED_PAIR, Overhead.DILATED_PAIRS, Overhead.POOL, Overhead.WINDOW, Overhead.LINE}
     others |= {Overhead.LINES, Overhead.JOIN, Overhead.MOVE, Overhead.UNEVEN, Overhead.UNEVEN_PART}
+    others |= {Overhead.TURNED_ROW, Overhead.TURNED_PIXEL}
     others |= {Overhead.ARRANGED, Overhead.ARRANGED_PIXELS, Overhead.ARRANGED_ROWS}
     assert found_here.keys() - {expected[0]} <= others  # of what else such a layer does
 
