@@ -179,9 +179,10 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, f
 
 
 def _cuts_deep(layer: Layer) -> bool:
-    """Whether a reshape cuts rows into more than three dimensions."""
-    reshapes = layer.kind is CostKind.RESHAPE and layer.motion is Motion.ELEMENTS
-    return reshapes and len(layer.output_shape) > _MAP_RANK
+    """Whether a reshape cuts rows into more than three dimensions, element by element: of maps, only some."""
+    tokens = 1 in _as_map(layer.input_shapes[0])[1:3]
+    single = layer.motion is Motion.ELEMENTS or (layer.motion is Motion.TURNED and tokens)
+    return layer.kind is CostKind.RESHAPE and single and len(layer.output_shape) > _MAP_RANK
 
 
 def _enters(name: str, makers: Mapping[str, Layer]) -> bool:

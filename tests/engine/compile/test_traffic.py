@@ -386,3 +386,16 @@ def test_queries_keys_and_values_pass_through_ddr_where_two_heads_do_not_fit(
     groups = turned.model_copy(update={"overlap": Overlap.GROUPS})
     vectors = 3 * heads * tokens * depth * 128 * passes
     assert moved("bayes-e", groups) - moved("bayes-e", turned) == Traffic(vectors, vectors)
+
+
+def test_what_leaves_in_two_layouts_is_stored_twice() -> None:
+    """Asked (normalisations of ConvNeXtV2): 24 x 24 x 160 store 215040 bytes, 6 x 6 x 320 store 42240."""
+    latency = load_latency("bayes-e")
+    for shape, stored in (((1, 24, 24, 160), 215040), ((1, 6, 6, 320), 42240)):
+        schedule = alone(CostKind.LUT, shape, shape)
+        (table,) = schedule.layers
+        schedule = schedule.model_copy(
+            update={"layers": (table.model_copy(update={"planar": True, "copied": True}),), "outputs": (table.output,)}
+        )
+        ((straight, _),) = layer_traffic(schedule, latency)
+        assert straight.stored == stored
