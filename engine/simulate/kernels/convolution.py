@@ -133,40 +133,22 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
             for panel in range(first_panel, last_panel):
                 vectors, column = panel_table[3 * panel], panel_table[3 * panel + 1]
                 weights = f.weights + group * f.group_weights + panel_table[3 * panel + 2]
-                if MATRICES:
-                    matrices_of_panel(
-                        f,
-                        arena,
-                        scratch,
-                        source,
-                        pitch,
-                        part,
-                        first,
-                        rows,
-                        line,
-                        width,
-                        vectors,
-                        weights,
-                        group * group_channels + column,
-                        group_channels - column,
-                    )
-                else:
-                    results_of_panel(
-                        f,
-                        arena,
-                        scratch,
-                        source,
-                        pitch,
-                        part,
-                        first,
-                        rows,
-                        line,
-                        width,
-                        vectors,
-                        weights,
-                        group * group_channels + column,
-                        group_channels - column,
-                    )
+                finished_panel(
+                    f,
+                    arena,
+                    scratch,
+                    source,
+                    pitch,
+                    part,
+                    first,
+                    rows,
+                    line,
+                    width,
+                    vectors,
+                    weights,
+                    group * group_channels + column,
+                    group_channels - column,
+                )
     if MATRICES:
         end_matrices()
 
@@ -355,6 +337,10 @@ def some_results(
     else:
         finish_lines(f, arena, scratch, tile, pixel, column, count, line, width, vectors, channel, channels, y, z)
     return count
+
+
+finished_panel = matrices_of_panel if MATRICES else results_of_panel
+"""What gives the results of a panel on this CPU."""
 
 
 @compiled
