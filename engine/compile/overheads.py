@@ -235,8 +235,9 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             yield Overhead.SHUFFLED, _channel_rows(layer.output_shape)
         case Motion.SPREAD | Motion.ELEMENTS | Motion.TURNED:
             block = latency.input_row.block
+            together = shapes[0][1] if layer.motion is Motion.SPREAD else 1
             if min(shape[-1] for shape in shapes) == 1:
-                yield Overhead.SQUEEZED, math.prod(layer.output_shape) / 1e3
+                yield Overhead.SQUEEZED, math.prod(layer.output_shape) / 1e3 / together
             elif max(map(len, shapes)) > _MAP_RANK:
                 yield Overhead.DEEP_SINGLE, _kilobytes(layer)
                 if layer.kind is CostKind.TRANSPOSE:
@@ -244,7 +245,6 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
                 else:
                     yield Overhead.DEEP_ROW, max(map(_rows, shapes))
             else:
-                together = shapes[0][1] if layer.motion is Motion.SPREAD else 1
                 yield Overhead.SINGLE, _kilobytes(layer) / together
                 rows = min(max(map(_rows, shapes)), math.prod(layer.output_shape) / _FEWEST_CUT / 1e3)
                 yield Overhead.SINGLE_ROW, rows / together
