@@ -14,9 +14,8 @@ from functools import cache
 import numpy as np
 
 from engine.simulate.profile import Profile
+from engine.simulate.program import aligned_zeros
 
-STEPS = 64
-"""Steps of the measured dot products: a panel of weights of 16 kB at most."""
 CACHED_BYTES, UNCACHED_BYTES = 1 << 18, 1 << 27
 SECONDS = 0.2
 """CPU time of each measurement, several times."""
@@ -103,9 +102,10 @@ def roofline(profile: Profile, operations: int) -> Roofline:
 @cache
 def peaks() -> Peaks:
     """Measured once per process."""
-    from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, dot_tiles, operand_bytes
+    from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, STEPS, dot_tiles, operand_bytes
 
-    operands = np.ones(operand_bytes(STEPS), np.uint8)
+    operands = aligned_zeros(operand_bytes(STEPS))
+    operands[:] = 1
     calls = 1000
     dots = _least_seconds(lambda: dot_tiles(operands.ctypes.data, STEPS, calls))
     return Peaks(OPERATIONS_PER_STEP * STEPS * calls / dots, _copies(CACHED_BYTES), _copies(UNCACHED_BYTES))

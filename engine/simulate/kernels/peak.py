@@ -6,22 +6,33 @@ from engine.jit import entry
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.convolution import dots_of_pairs, dots_of_quads
 from engine.simulate.kernels.matrices import begin_matrices, end_matrices, products
-from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, MATRICES, MAX_VECTORS, MOST_HIGH, PAIR, QUAD, ROWS
+from engine.simulate.kernels.tiles import (
+    ACCUMULATOR_BYTES,
+    MATRICES,
+    MAX_VECTORS,
+    MOST_HIGH,
+    MOST_WIDE,
+    PAIR,
+    QUAD,
+    ROWS,
+)
 
-TILE_ROWS = MOST_HIGH if MATRICES else ROWS[MAX_VECTORS - 1]
+TILE_ROWS, VECTORS = (MOST_HIGH, MOST_WIDE) if MATRICES else (ROWS[MAX_VECTORS - 1], MAX_VECTORS)
+STEPS = 128 if MATRICES else 64
+"""Steps whose operands stay in the first cache: 16 kB of rows and as much of weights, or 16 kB of weights at most."""
 QUADS = REGISTERS.quads
-OPERATIONS_PER_STEP = 2 * TILE_ROWS * MAX_VECTORS * LANES * (QUAD if QUADS else PAIR)
+OPERATIONS_PER_STEP = 2 * TILE_ROWS * VECTORS * LANES * (QUAD if QUADS else PAIR)
 """Two per multiply-accumulate."""
 
 
 def operand_bytes(steps: int) -> int:
     """Memory that :func:`dot_tiles` works in."""
-    return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + MAX_VECTORS * LANES)
+    return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + VECTORS * LANES)
 
 
 @entry
 def dot_tiles(memory: int, steps: int, calls: int) -> None:
-    """The widest tile, ``calls`` times, on what lies in :func:`operand_bytes` bytes at ``memory``.
+    """The widest tile, ``calls`` times, on what lies in :func:`operand_bytes` bytes at ``memory``, a line of the cache.
 
     ``steps`` are a multiple of :data:`~engine.simulate.kernels.tiles.STEPS_TOGETHER`.
     """
@@ -30,10 +41,10 @@ def dot_tiles(memory: int, steps: int, calls: int) -> None:
         begin_matrices()
     for _ in range(calls):
         if MATRICES:
-            products(TILE_ROWS, MAX_VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
+            products(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
         elif QUADS:
-            dots_of_quads(TILE_ROWS, MAX_VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
+            dots_of_quads(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
         else:
-            dots_of_pairs(TILE_ROWS, MAX_VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
+            dots_of_pairs(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
     if MATRICES:
         end_matrices()

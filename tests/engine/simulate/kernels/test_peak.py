@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.native.registers import LANES
-from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, QUADS, TILE_ROWS, dot_tiles, operand_bytes
-from engine.simulate.kernels.tiles import MAX_VECTORS, STEPS_TOGETHER
+from engine.simulate.kernels.peak import OPERATIONS_PER_STEP, QUADS, TILE_ROWS, VECTORS, dot_tiles, operand_bytes
+from engine.simulate.kernels.tiles import STEPS_TOGETHER
 
 
 def test_every_step_multiplies_and_adds_what_is_counted() -> None:
@@ -18,6 +18,6 @@ def test_every_step_multiplies_and_adds_what_is_counted() -> None:
     else:
         memory[: len(memory) // 2 * 2].view(np.int16)[:] = 1
     dot_tiles(memory.ctypes.data, steps, 2)
-    sums = memory[: TILE_ROWS * MAX_VECTORS * LANES * 4].view(np.int32)
+    sums = memory[: TILE_ROWS * VECTORS * LANES * 4].view(np.int32)
     np.testing.assert_array_equal(sums, sums[0])
     assert 2 * sums.sum() == OPERATIONS_PER_STEP * steps
