@@ -446,9 +446,7 @@ def dots(f: Any, source: int, pitch: int, rows: int, vectors: int, weights: int,
     row = 0
     while row < rows:
         a, target = source + row * pitch, out + row * vectors * LANES * 4
-        if MATRICES and f.quads:
-            row += products(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
-        elif f.quads:
+        if f.quads:
             row += dots_of_quads(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
         else:
             row += dots_of_pairs(rows - row, vectors, a, pitch, f.pieces, f.piece_pitch, weights, f.steps, target)
@@ -488,7 +486,7 @@ def dots_of_pairs(
 
 
 @compiled
-def dots_of_quads(
+def vector_dots_of_quads(
     rows: int, vectors: int, a: int, pitch: int, pieces: int, between: int, weights: int, steps: int, out: int
 ) -> int:
     """The same of rows of uint8.
@@ -518,6 +516,10 @@ def dots_of_quads(
     else:
         quad_tile_4(a, pitch, pieces, between, weights, steps, out)
     return min(rows, ROWS_4)
+
+
+dots_of_quads = products if MATRICES else vector_dots_of_quads
+"""Dot products of int8 on this CPU: of rows as they are by matrices, else of uint8 that are 128 more."""
 
 
 @compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.jit import entry
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.convolution import dots_of_pairs, dots_of_quads
-from engine.simulate.kernels.matrices import begin_matrices, end_matrices, products
+from engine.simulate.kernels.matrices import begin_matrices, end_matrices
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     MATRICES,
@@ -40,9 +40,7 @@ def dot_tiles(memory: int, steps: int, calls: int) -> None:
     if MATRICES:
         begin_matrices()
     for _ in range(calls):
-        if MATRICES:
-            products(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
-        elif QUADS:
+        if QUADS:
             dots_of_quads(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
         else:
             dots_of_pairs(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
