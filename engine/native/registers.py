@@ -122,7 +122,7 @@ def available_features() -> frozenset[str]:
         return features if features >= _MATRICES and may_use_matrices() else features - _MATRICES
     from llvmlite import binding  # type: ignore[import-untyped]  # it ships no types; LLVM takes 40 MB
 
-    return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+    return frozenset(name for name, has in binding.get_host_cpu_features().items() if has) - _MATRICES
 
 
 def may_use_matrices() -> bool:

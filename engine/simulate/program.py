@@ -18,9 +18,9 @@ from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, STAGING_BYTES
 Array = NDArray[Any]
 SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
 
-ALIGNMENT = 64
 MOST_TOGETHER, TOGETHER_BYTES = 8, 1 << 26
 """Most samples that one thread computes side by side, and most bytes of their arenas."""
+ALIGNMENT = 64
 """Bytes of a cache line."""
 MIN_SCRATCH = STAGING_BYTES + ACCUMULATOR_BYTES
 

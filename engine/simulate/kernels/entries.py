@@ -14,6 +14,7 @@ import numba
 from numba import carray, types
 from numba.np.numpy_support import from_dtype
 
+from engine.native.registers import LEVEL
 from engine.native.sources import sources_digest
 from engine.simulate.kernels import arithmetic as floats
 from engine.simulate.kernels import conversion, float_resize, matmul, movement, reduction
@@ -210,7 +211,8 @@ def _helper(sources: str) -> Kernel:
     return helper
 
 
-# The closure of each holds nothing but the digest of the sources: it is part of the key of code that is kept on disk.
+# The closure of each holds nothing but the digest of the sources and the level: it is part of the key of code that is
+# kept on disk.
 MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "convolution": _convolution,
     "depthwise": _depthwise,
@@ -245,8 +247,11 @@ def signature(name: str) -> Any:
 
 @cache
 def compiled_entry(name: str) -> Any:
-    """The entry ``name``, compiled by numba: its ``address`` is valid as long as the process lives."""
-    function = MAKERS[name](sources_digest())
+    """The entry ``name``, compiled by numba: its ``address`` is valid as long as the process lives.
+
+    numba knows the CPU of what it keeps on disk, not which of its registers the system grants: the level says that.
+    """
+    function = MAKERS[name](f"{sources_digest()} {LEVEL.name if LEVEL else ''}")
     try:
         return numba.cfunc(signature(name), cache=True, error_model="numpy")(function)
     except RuntimeError:  # numba found no writable folder: compile anew in every process

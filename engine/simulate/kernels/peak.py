@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from engine.jit import entry
-from engine.native.registers import LANES, REGISTERS
+from collections.abc import Callable
+
+from engine.jit import compiled, entry
+from engine.native.registers import LANES, LEVEL, REGISTERS
 from engine.simulate.kernels.convolution import dots_of_pairs, dots_of_quads
 from engine.simulate.kernels.matrices import begin_matrices, end_matrices
 from engine.simulate.kernels.tiles import (
@@ -30,8 +32,18 @@ def operand_bytes(steps: int) -> int:
     return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + VECTORS * LANES)
 
 
-@entry
-def dot_tiles(memory: int, steps: int, calls: int) -> None:
+def _of_level(level: str) -> Callable[[int, int, int], None]:
+    """:func:`dot_tiles`, whose code on disk is that of ``level``: its closure is part of the key."""
+
+    def dot_tiles(memory: int, steps: int, calls: int) -> None:
+        _ = level
+        repeat(memory, steps, calls)
+
+    return entry(dot_tiles)
+
+
+@compiled
+def repeat(memory: int, steps: int, calls: int) -> None:
     """The widest tile, ``calls`` times, on what lies in :func:`operand_bytes` bytes at ``memory``, a line of the cache.
 
     ``steps`` are a multiple of :data:`~engine.simulate.kernels.tiles.STEPS_TOGETHER`.
@@ -46,3 +58,7 @@ def dot_tiles(memory: int, steps: int, calls: int) -> None:
             dots_of_pairs(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)
     if MATRICES:
         end_matrices()
+
+
+dot_tiles = _of_level(LEVEL.name if LEVEL else "")
+""":func:`repeat`, for Python."""

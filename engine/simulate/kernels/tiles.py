@@ -15,7 +15,7 @@ RUN = 2 * LANES
 SHORT, MEDIUM, LONG = 16, 32, 2 * RUN
 """Bytes that are flipped at once where no more count; a register holds the last."""
 MATRICES = REGISTERS.matrices
-"""Whether products of int8 are those of matrices: :mod:`~engine.simulate.kernels.matrices`."""
+"""Whether products of convolutions and of int8 are those of matrices: :mod:`~engine.simulate.kernels.matrices`."""
 FLIP = 0 if MATRICES else 128
 """What int8 are combined with by exclusive or for dot products: uint8 that are 128 more, or int8 as they are."""
 SIDE, DEPTH = 16, 16
