@@ -77,7 +77,7 @@ class Workplace:
 
 
 class FastSimulator:
-    """Runs a quantised graph; memory grows with the number of samples by their outputs, and up to eight arenas a thread.
+    """Runs a quantised graph; memory grows with samples by their outputs, and up to eight arenas a thread.
 
     Args:
         model: a quantised graph.
