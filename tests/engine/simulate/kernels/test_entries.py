@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.native.registers import LEVELS
+from engine.native.sources import sources_digest
 from engine.simulate.kernels.entries import MAKERS, compiled_entry
 from engine.simulate.kernels.instructions import ENTRIES, InstructionKind
 
@@ -24,6 +28,20 @@ program = Assembler()
 feeds = fed(program, ramp(10))
 print(run(program, feeds, look_up(feeds[0][0], ramp(1, 256), program)).sum())
 """
+
+
+def test_code_on_disk_is_that_of_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numba's key has the CPU, not which of its registers the system granted this process."""
+    found: list[object] = []
+
+    def keep(*_signature: object, **_options: object) -> Callable[[Any], Any]:
+        return lambda function: found.append(function.__closure__[0].cell_contents)
+
+    monkeypatch.setattr("engine.simulate.kernels.entries.numba.cfunc", keep)
+    for level in LEVELS[:2]:
+        monkeypatch.setattr("engine.simulate.kernels.entries.LEVEL", level)
+        compiled_entry.__wrapped__("pad")
+    assert found == [f"{sources_digest()} {level.name}" for level in LEVELS[:2]]
 
 
 def test_every_kind_has_a_kernel() -> None:
