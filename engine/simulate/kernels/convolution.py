@@ -236,19 +236,20 @@ def matrices_of_panel(
     """
     above, column = divided(first, line)
     above += part
-    place = vectors * LANES * 4
+    sums_pitch = vectors * LANES * 4
     y = int64_at(arena + f.y, 1)[0] if f.indirect else arena + f.y
     y += within_block(f, channel, f.y_pitch, f.y_line)
     z = arena + f.z + within_block(f, channel, f.z_pitch, f.z_line) if f.z_bytes else 0
     done = summed = 0
     wide, spare = MOST_WIDE, scratch + STAGING_BYTES + ACCUMULATOR_BYTES - MOST_HIGH * MOST_WIDE * ROW_BYTES
-    following, lines = weights + f.pieces * f.steps * place, 0
+    step, lines = STEP_BYTES, 0
     if not f.quads:
-        following, wide = following + f.pieces * f.steps * place, 1
-    if f.groups == 1 and f.pieces * f.steps * f.out_c * STEP_BYTES > STREAMED:
+        wide, step = 1, 2 * STEP_BYTES
+    following = weights + f.pieces * f.steps * vectors * LANES * step
+    if f.groups == 1 and f.pieces * f.steps * f.out_c * step > STREAMED:
         blocks = divided(rows + MOST_HIGH - 1, MOST_HIGH)[0]
         lines = divided(MOST_WIDE * REGISTER_BYTES, CACHE_LINE * blocks)[0]
-    sums, others = scratch + STAGING_BYTES, scratch + STAGING_BYTES + MOST_HIGH * place
+    sums, others = scratch + STAGING_BYTES, scratch + STAGING_BYTES + MOST_HIGH * sums_pitch
     for begun in range(0, rows + MOST_HIGH, MOST_HIGH):
         height, w = min(MOST_HIGH, rows - begun), weights
         for pair in range(0, vectors if height > 0 else 0, wide):
@@ -262,37 +263,19 @@ def matrices_of_panel(
                     w = add_step(height, vectors - pair, a, pitch, w, f.quads)
                     a += ROW_BYTES
                     if done < summed:
-                        count = some_results(
-                            f,
-                            arena,
-                            scratch,
-                            others,
-                            done,
-                            summed,
-                            column,
-                            above,
-                            line,
-                            width,
-                            vectors,
-                            channel,
-                            channels,
-                            y,
-                            z,
+                        place = (done, column, above)
+                        done, column, above = some_results(
+                            f, arena, scratch, others, place, summed, line, width, vectors, channel, channels, y, z
                         )
-                        done, column = done + count, column + count
-                        while column >= line:
-                            column, above = column - line, above + 1
             if f.quads:
-                store_sums(height, vectors - pair, sums + pair * LANES * 4, place)
+                store_sums(height, vectors - pair, sums + pair * LANES * 4, sums_pitch)
             else:
-                store_halves(height, sums + pair * LANES * 4, place, spare)
+                store_halves(height, sums + pair * LANES * 4, sums_pitch, spare)
         while done < summed:
-            count = some_results(
-                f, arena, scratch, others, done, summed, column, above, line, width, vectors, channel, channels, y, z
+            place = (done, column, above)
+            done, column, above = some_results(
+                f, arena, scratch, others, place, summed, line, width, vectors, channel, channels, y, z
             )
-            done, column = done + count, column + count
-            while column >= line:
-                column, above = column - line, above + 1
         summed = begun + height
         sums, others = others, sums
 
@@ -303,10 +286,8 @@ def some_results(
     arena: int,
     scratch: int,
     sums: int,
-    done: int,
+    place: tuple[int, int, int],
     summed: int,
-    column: int,
-    row: int,
     line: int,
     width: int,
     vectors: int,
@@ -314,29 +295,33 @@ def some_results(
     channels: int,
     y: int,
     z: int,
-) -> int:
-    """Store results from position ``done`` on, of which the sums of the :data:`MOST_HIGH` up to ``summed`` are there.
+) -> tuple[int, int, int]:
+    """Store results from ``place`` on, of which the sums of the :data:`MOST_HIGH` positions up to ``summed`` are there.
 
     Returns:
-        How many positions that were.
+        The place behind them: position, column and line.
     """
-    if column >= width:  # between two lines
-        return min(line - column, summed - done)
-    height = finished_rows_of(vectors) if f.finishes else MOST_HIGH
-    count, pixel = min(height, summed - done), row * width + column
-    tile = sums + (done & (MOST_HIGH - 1)) * vectors * LANES * 4
-    y += row * f.block_rows * f.y_line + column * f.block_columns * f.y_pitch
-    if z:
-        z += row * f.block_rows * f.z_line + column * f.block_columns * f.z_pitch
-    is_whole = column + height <= line + width if count == height else column + count >= width
-    if f.finishes and is_whole and (count == height or column + height <= line):
-        stored = min(channels, vectors * LANES)
-        mask = (1 << stored) - 1 if stored < BLOCK else -1
-        e, params = arena + f.e + pixel * f.out_c + channel, f.params + channel * 4
-        finished_tile(f, vectors, tile, 0, 0, 0, 0, params, mask, e, y, z, line, width, column, scratch)
-    else:
-        finish_lines(f, arena, scratch, tile, pixel, column, count, line, width, vectors, channel, channels, y, z)
-    return count
+    done, column, row = place
+    count = min(line - column, summed - done)
+    if column < width:  # else between two lines
+        height = finished_rows_of(vectors) if f.finishes else MOST_HIGH
+        count, pixel = min(height, summed - done), row * width + column
+        tile = sums + (done & (MOST_HIGH - 1)) * vectors * LANES * 4
+        y += row * f.block_rows * f.y_line + column * f.block_columns * f.y_pitch
+        if z:
+            z += row * f.block_rows * f.z_line + column * f.block_columns * f.z_pitch
+        is_whole = column + height <= line + width if count == height else column + count >= width
+        if f.finishes and is_whole and (count == height or column + height <= line):
+            stored = min(channels, vectors * LANES)
+            mask = (1 << stored) - 1 if stored < BLOCK else -1
+            e, params = arena + f.e + pixel * f.out_c + channel, f.params + channel * 4
+            finished_tile(f, vectors, tile, 0, 0, 0, 0, params, mask, e, y, z, line, width, column, scratch)
+        else:
+            finish_lines(f, arena, scratch, tile, pixel, column, count, line, width, vectors, channel, channels, y, z)
+    done, column = done + count, column + count
+    while column >= line:
+        column, row = column - line, row + 1
+    return done, column, row
 
 
 finished_panel = matrices_of_panel if MATRICES else results_of_panel
