@@ -28,8 +28,12 @@ LEAST_MAXIMUM = np.float32(16)
 Fitted, and no mechanism is known: it parts all tensors that were recorded (docs/evidence/calibration.md).
 """
 
-LARGEST_SCALE = np.float32(16)
-"""What a channel is multiplied by at most: so are 179 channels of 23 tensors of nine conversions, and none by more."""
+LARGEST_SCALE = 16.0
+"""What a channel is multiplied by at most where sums read it and no depthwise convolution does.
+
+So it is in 14 asked conversions on two marches, and in 179 channels of 23 tensors of others; where a depthwise
+convolution reads, 16 conversions have up to 588 (docs/evidence/agreement.md).
+"""
 
 _FLOOR = np.float32(0.001)
 """Share of the largest channel's maximum that is added to every channel's: it keeps empty channels finite."""
@@ -37,7 +41,7 @@ _LARGEST = np.finfo(np.float32).max / np.float32(2)
 """More than this counts as this, infinity among others, so that the sum is finite."""
 
 
-def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, bool]:
+def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, float]:
     """The members of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
 
     They are results of convolutions, with the sum and the activation that the BPU computes together with them, that
@@ -52,10 +56,10 @@ def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, 
         tensors: names to choose from.
 
     Returns:
-        Whether channels differ, by name.
+        What a channel is multiplied by at most, by name: 1 where channels do not differ.
     """
     return {
-        str(value.name): any(user.op_type == "Add" or _is_depthwise(user) for user in users)
+        str(value.name): _largest_scale(users)
         for node in model.graph
         for value in node.outputs
         if value.name in tensors
@@ -90,6 +94,12 @@ def _takes_scales(users: Collection[ir.Node]) -> bool:
     return is_read and all(_largest_weight(user) >= LEAST_WEIGHT for user in users if user.op_type == "Conv")
 
 
+def _largest_scale(users: Collection[ir.Node]) -> float:
+    if any(map(_is_depthwise, users)):
+        return np.inf
+    return LARGEST_SCALE if any(user.op_type == "Add" for user in users) else 1.0
+
+
 def _is_depthwise(node: ir.Node) -> bool:
     """Whether ``node`` computes every channel of several from one channel."""
     weight = _weight(node) if node.op_type == "Conv" and attribute(node, "group", 1) > 1 else None
@@ -119,21 +129,22 @@ def readers(value: ir.Value) -> list[ir.Node]:
     return found
 
 
-def channel_scales(channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
+def channel_scales(channel_max: NDArray[np.float32], largest: float = np.inf) -> NDArray[np.float32]:
     """What every channel is multiplied by so that all have about the same maximum.
 
     Args:
         channel_max: float32, shape (channels,).
+        largest: of the results.
 
     Returns:
         float32, same shape: ``1 / (r_c / r_max)`` with ``r_c = max_c + 0.001 max_t``, every step rounded to float32, at
-        most :data:`LARGEST_SCALE`; 1 where all values are zero, or as good as. reference/calibration.md 2 gives nearly
+        most ``largest``; 1 where all values are zero, or as good as. reference/calibration.md 2 gives nearly
         the same in another form; this one gives every measured threshold to the last bit, which the printed
         similarities need.
     """
     maxima = np.minimum(channel_max, _LARGEST)
-    largest = maxima.max(initial=np.float32(0))
-    if _FLOOR * largest == 0:
+    floor = _FLOOR * maxima.max(initial=np.float32(0))
+    if floor == 0:
         return np.ones_like(maxima)
-    ranges = maxima + _FLOOR * largest
-    return np.asarray(np.minimum(np.float32(1) / (ranges / ranges.max()), LARGEST_SCALE), np.float32)
+    ranges = maxima + floor
+    return np.asarray(np.minimum(np.float32(1) / (ranges / ranges.max()), np.float32(largest)), np.float32)

@@ -166,17 +166,23 @@ def collect(
     equalized: dict[str, Distribution] = {}
     held = 1 if runs_in_parts(optimized, options.kernels) else options.batch
     for chunk in _chunks(shapes, _shapes(optimized, shown), held):
-        again = [name for name, differs in chosen.items() if differs and name in chunk]
+        again = [name for name, largest in chosen.items() if largest > 1 and name in chunk]
         stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs, together=together)
         outputs = None
         for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
-        scales = {name: channel_scales(peaks[name]) for name in again if is_large(peaks[name])}
+        scales = {name: channel_scales(peaks[name], chosen[name]) for name in again if is_large(peaks[name])}
         for name, observer in _observe(stream, scales).items():
             equalized[name] = observer.distribution()
-    alike = {name for name, differs in chosen.items() if not differs and is_large(peaks[name])}
+    alike = {name for name, largest in chosen.items() if largest == 1 and is_large(peaks[name])}
+    found = {
+        name: TensorStatistics(
+            peaks[name], pooled[name], equalized.get(name), name in alike, chosen.get(name, float(np.inf))
+        )
+        for name in names
+    }
     return Statistics(
-        {name: TensorStatistics(peaks[name], pooled[name], equalized.get(name), name in alike) for name in names},
+        found,
         samples=len(data),
         per_channel=options.per_channel,
     )
@@ -198,7 +204,7 @@ def constant_statistics(array: Array, options: StatisticsOptions, samples: int) 
     return TensorStatistics(observer.channel_max, observer.distribution())
 
 
-def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> dict[str, bool]:
+def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> dict[str, float]:
     """See :func:`engine.calibrate.methods.channels.tensors_per_channel`; nothing where it is not requested."""
     return tensors_per_channel(model, names) if options.per_channel else {}
 

@@ -16,7 +16,7 @@ from engine.calibrate.statistics.archive import DAMAGED, Arrays, arrays_digest, 
 from engine.calibrate.statistics.distribution import Distribution, Histogram
 from engine.errors import CalibrationDataError, ConfigError
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file format of :meth:`Statistics.save`."""
 
 
@@ -30,12 +30,14 @@ class TensorStatistics:
         equalized: all values together, every channel multiplied by its :func:`channel_scales`; ``None`` where
             ``per_channel`` does not apply or was not requested, and where ``is_repeated``.
         is_repeated: whether ``per_channel`` gives every channel the threshold of all values together.
+        largest_scale: what a channel is multiplied by at most.
     """
 
     channel_max: NDArray[np.float32]
     pooled: Distribution
     equalized: Distribution | None = None
     is_repeated: bool = False
+    largest_scale: float = np.inf
 
     def thresholds(self, options: CalibrationOptions) -> tuple[float, ...]:
         """One threshold, or one per channel: float32 values, never 0.
@@ -48,7 +50,8 @@ class TensorStatistics:
             return (common,) * len(self.channel_max)
         if not options.per_channel or self.equalized is None:
             return (common,)
-        return tuple(float(value) for value in np.float32(common) / channel_scales(self.channel_max))
+        scales = channel_scales(self.channel_max, self.largest_scale)
+        return tuple(float(value) for value in np.float32(common) / scales)
 
     def rule(self, options: CalibrationOptions) -> str | None:
         """Id of the rule of the original that decided :meth:`thresholds`; None where there is none.
@@ -124,6 +127,7 @@ def _to_arrays(statistics: Statistics) -> Arrays:
         "header": np.asarray([FORMAT, statistics.samples, int(statistics.per_channel)], np.int64),
         "names": np.asarray(names, np.str_),
         "repeated": np.asarray([statistics.tensors[name].is_repeated for name in names], bool),
+        "largest_scales": np.asarray([statistics.tensors[name].largest_scale for name in names], np.float64),
     }
     for index, name in enumerate(names):
         tensor = statistics.tensors[name]
@@ -154,6 +158,7 @@ def _from_arrays(arrays: Arrays) -> Statistics:
             pooled=_take(arrays, f"{index}.pooled"),
             equalized=_take(arrays, f"{index}.equalized") if f"{index}.equalized.maximum" in arrays else None,
             is_repeated=bool(arrays["repeated"][index]),
+            largest_scale=float(arrays["largest_scales"][index]),
         )
         for index, name in enumerate(arrays["names"])
     }

@@ -19,8 +19,8 @@ WEIGHTS = {
 }
 
 
-def chosen(nodes: str, tensors: str = "c") -> dict[str, bool]:
-    """Tensors with a threshold per channel in nodes such as ``Conv x w > c``; ``apart`` is a depthwise weight."""
+def chosen(nodes: str, tensors: str = "c") -> dict[str, float]:
+    """What channels are multiplied by at most in nodes such as ``Conv x w > c``; ``apart`` is a depthwise weight."""
     made = []
     for index, text in enumerate(nodes.split("; ")):
         kind, *names = text.replace(" >", "").split()
@@ -32,20 +32,23 @@ def chosen(nodes: str, tensors: str = "c") -> dict[str, bool]:
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        ("Conv x w > c; Conv c least > d; Add d c > y", {"c": True}),
+        ("Conv x w > c; Conv c least > d; Add d c > y", {"c": 16.0}),
         ("Conv x w > c; Conv c small > d; Add d c > y", {}),
-        ("ConvTranspose x w > c; Conv c w > d; Add d c > y", {"c": True}),
-        ("Conv x w > c; Relu c > d; Add d c > y", {"c": True}),
-        ("Conv x w > c; Conv c w > y", {"c": False}),
-        ("Conv x w > d; Relu d > c; Conv c w > y", {"c": False}),
-        ("Conv x w > d; Relu d > c; Conv c apart > y", {"c": True}),
+        ("ConvTranspose x w > c; Conv c w > d; Add d c > y", {"c": 16.0}),
+        ("Conv x w > c; Relu c > d; Add d c > y", {"c": 16.0}),
+        ("Conv x w > c; Conv c w > y", {"c": 1.0}),
+        ("Conv x w > d; Relu d > c; Conv c w > y", {"c": 1.0}),
+        ("Conv x w > d; Relu d > c; Conv c apart > y", {"c": np.inf}),
+        ("Conv x w > c; Conv c apart > d; Conv c w > e; Add d c > y", {"c": np.inf}),
         ("Conv x w > d; Relu d > c; Conv c apart > e; Conv c small > f; Add e f > y", {}),
-        ("Conv x w > d; Add d x > c; Conv c w > y", {"c": False}),
-        ("Conv x w > d; Add d x > e; Clip e > c; Conv c w > f; Add f c > y", {"c": True}),
+        ("Conv x w > d; Add d x > c; Conv c w > y", {"c": 1.0}),
+        ("Conv x w > d; Add d x > e; Clip e > c; Conv c w > f; Add f c > y", {"c": 16.0}),
     ],
 )
-def test_results_of_convolutions_that_convolutions_of_large_weights_read(nodes: str, expected: dict[str, bool]) -> None:
-    """Channels differ where a sum or a depthwise convolution reads them."""
+def test_results_of_convolutions_that_convolutions_of_large_weights_read(
+    nodes: str, expected: dict[str, float]
+) -> None:
+    """Channels differ where a sum or a depthwise convolution reads them, by 16 at most where no depthwise one does."""
     assert chosen(nodes) == expected
 
 
@@ -85,9 +88,11 @@ def test_scales_of_channels_are_finite_whatever_the_maxima() -> None:
 
 
 def test_scales_are_the_reciprocals_of_ranges_relative_to_the_largest() -> None:
-    """With the floor of 0.001 of the largest: (4 + 0.004) / (1 + 0.004), and so on, up to 16."""
-    found = channel_scales(np.asarray([4.0, 1.0, 0.0], np.float32))
-    np.testing.assert_allclose(found, [1.0, 4.004 / 1.004, 16.0], rtol=3e-7)
+    """With the floor of 0.001 of the largest: (4 + 0.004) / (1 + 0.004), and so on."""
+    maxima = np.asarray([4.0, 1.0, 0.0], np.float32)
+    found = channel_scales(maxima)
+    np.testing.assert_allclose(found, [1.0, 4.004 / 1.004, 1001.0], rtol=3e-7)
+    np.testing.assert_allclose(channel_scales(maxima, 16.0), [1.0, 4.004 / 1.004, 16.0], rtol=3e-7)
     assert found.dtype == np.float32
 
 

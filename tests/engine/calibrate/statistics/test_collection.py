@@ -146,7 +146,7 @@ def test_infinity_counts_as_the_largest_float_and_nan_not_at_all() -> None:
 
 def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
     x = samples(12)
-    assert tensors_per_channel(residual(), TENSORS) == {"c0": True, "r0": False}
+    assert tensors_per_channel(residual(), TENSORS) == {"c0": 16.0, "r0": 1.0}
     statistics = collect(residual(), TENSORS, {"x": x}, StatisticsOptions(percentiles=(0.9,), per_channel=True))
     c0 = np.abs(FloatSession(residual(), ["c0"]).run({"x": x})["c0"])
     peaks = c0.max(axis=(0, 2, 3))
@@ -271,7 +271,7 @@ def test_a_clip_bounds_the_magnitude_of_its_result(low: float, high: float, expe
 
 
 def test_equalised_distributions_are_collected_on_request_only() -> None:
-    for wanted, expected in ((True, {"c0": True, "r0": False}), (False, {})):
+    for wanted, expected in ((True, {"c0": 16.0, "r0": 1.0}), (False, {})):
         assert chosen_tensors(residual(), TENSORS, StatisticsOptions(per_channel=wanted)) == expected
 
 
