@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict
 
+from engine.calibrate.methods.folding import fold_channel_scales
 from engine.conformance.cases import RecordedCase
 from engine.conformance.conversion import Ending, OurConversion
 from engine.conformance.pairing import pair
@@ -77,7 +78,8 @@ def departure(
     steps: list[Callable[[], Departure | None]] = []
     renamed: Departure | None = None
     if calibrated is not None and ours.calibrated is not None:
-        first, second = calibrated, ours.calibrated
+        first, second = calibrated, ours.calibrated.clone()
+        fold_channel_scales(second)
         pairing = pair(first, second)
         if pairing.difference is not None:
             return _found(ComparedStage.GRAPH, pairing.difference)

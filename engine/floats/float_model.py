@@ -81,9 +81,10 @@ class FloatSession:
         samplewise: bool = True,
     ) -> None:
         plain = kernels is Kernels.PLAIN
-        model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic if plain else None)
         if outputs is not None:
+            model = model.clone()
             make_outputs(model, outputs)
+        model = lower_calibration(model, quantize_linear=True, keep=has_own_arithmetic if plain else None)
         if plain:
             widen_windows(model)
         take_initializers_out(model)

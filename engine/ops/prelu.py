@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from engine.ir import before_calibration, constant_of
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
@@ -21,7 +22,10 @@ from engine.ops.core.schema import DATA_FORMAT, Schema
 
 
 class PRelu(QuantizedOperator):
-    """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0."""
+    """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0.
+
+    A half is rounded up, and down where the slope is more than 1 (all 962 halves of 10 slopes asked).
+    """
 
     op_type = "HzPRelu"
     float_types: ClassVar[tuple[str, ...]] = ("PRelu",)
@@ -36,9 +40,9 @@ class PRelu(QuantizedOperator):
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 NHWC (reference/arithmetic.md 1, HzLeakyRelu / HzPRelu)."""
-        x = np.asarray(inputs[0])
-        product = x.astype(np.int64) * attributes["alpha_scale"]
-        return (np.where(x >= 0, x, to_type(round_shift(product, attributes["alpha_shift"]), 8)),)
+        x, sign = np.asarray(inputs[0]), _rounding_sign(attributes)
+        product = x.astype(np.int64) * attributes["alpha_scale"] * sign
+        return (np.where(x >= 0, x, to_type(sign * round_shift(product, attributes["alpha_shift"]), 8)),)
 
     def error_bound(self, case: Case) -> Bound:
         x, attributes = case.operands[0], case.attributes
@@ -49,9 +53,17 @@ class PRelu(QuantizedOperator):
     def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
         """Values that are not negative stay as they are."""
         x = emit.wide(call.input(0))
-        slope = factor(call.attributes["alpha_shift"], call.attributes["alpha_scale"])
-        negative = emit.call("RequantizeRound", x, slope, *limits(8))
+        sign = np.asarray(_rounding_sign(call.attributes), np.float64)
+        slope = factor(call.attributes["alpha_shift"], call.attributes["alpha_scale"]) * sign
+        low, _ = limits(8)
+        negative = emit.op("Mul", emit.call("RequantizeRound", x, slope, low, -low), sign)
         return (emit.cast(by_sign(x, x, negative, emit), call.input(0).dtype),)
+
+
+def _rounding_sign(attributes: Attributes) -> NDArray[np.int64]:
+    """-1 for slopes of more than 1, whose products are rounded as those of the opposite sign; 1 for others."""
+    scale, shift = np.asarray(attributes["alpha_scale"]), np.asarray(attributes["alpha_shift"])
+    return np.where(scale > np.left_shift(1, shift), -1, 1)
 
 
 ALPHA_SHIFT = 7

@@ -98,7 +98,7 @@ class PReluRule(FloatRule):
         node = chain[0]
         result = node.outputs[0]
         output = required(lowering.calibration(result))
-        x = lowering.integer(given(node, 0), like=output)
+        x = lowering.integer(given(node, 0), like=output, per_channel=True)
         slope = required(lowering.constant(given(node, 1))).reshape(-1)
         inputs = [x.value]
         if lowering.march.leaky_relu_operator:

@@ -18,26 +18,23 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.calibrate.methods.folding import INT8_STEPS, fold_channel_scales
 from engine.calibrate.methods.thresholds import largest_weights
 from engine.frontend.prepared import INT8, take_out_preprocessing
 from engine.frontend.trained import DEQUANTIZE, QUANTIZE
 from engine.ir import (
     HORIZON_DOMAIN,
     HORIZON_VERSION,
-    attribute,
     calibration_nodes,
     constant_of,
     read_calibration,
-    set_constant,
 )
-from engine.ops.core.derive import fold_input_scales
 from engine.ops.foreign.composite import COMPOSITES, PREPROCESS, CompositeExpansion, expand, expand_as
 from engine.ship.opset import give_regions, write_as_opset_11
 from engine.ship.record import NotCarried
 
 IR_VERSION = 6
 """IR version that goes with opset 11."""
-INT8_STEPS = 127
 
 
 def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
@@ -60,8 +57,7 @@ def network_of(calibrated: ir.Model, *, documented: bool = False) -> ir.Model:
     take_out_preprocessing(model)
     give_regions(model)
     _expand_composites(model)
-    for node in tuple(calibration_nodes(model)):
-        _fold_channel_scales(model, node)
+    fold_channel_scales(model)
     _write_thresholds(model, documented=documented)
     write_as_opset_11(model)
     _without_marks(model)
@@ -76,33 +72,6 @@ def carries_pair(calibrated: ir.Model) -> bool:
 def _is_of_pixels(calibration: ir.Node) -> bool:
     """Whether it is of what the preprocessing reads: pixels, its weight."""
     return any(usage.node.op_type == PREPROCESS for usage in calibration.outputs[0].uses())
-
-
-def _fold_channel_scales(model: ir.Model, calibration: ir.Node) -> None:
-    """Weights that take over what distinguishes the channels of their input, as in the toolchain's calibrated models.
-
-    There the calibration of such a tensor says the factor of each channel (``channel_scales``) and the scale that all
-    have then (``mobilenet_v1_c``, one tensor, all its integers).
-    """
-    if calibration.inputs[0] is None or constant_of(calibration.inputs[0]) is not None:
-        return
-    scales = read_calibration(calibration).scales
-    readers = [usage.node for usage in calibration.outputs[0].uses() if usage.idx == 0 and usage.node.op_type == "Conv"]
-    if scales.size == 1 or not readers:
-        return
-    largest = scales.max()
-    calibration.attributes["channel_scales"] = ir.AttrFloat32s("channel_scales", (largest / scales).tolist())
-    calibration.attributes["dequantize_scale"] = ir.AttrFloat32("dequantize_scale", float(largest))
-    for reader in readers:
-        before = None if reader.inputs[1] is None else reader.inputs[1].producer()
-        weight = None if before is None else constant_of(before.inputs[0])
-        if before is None or weight is None:
-            continue
-        group, thresholds = attribute(reader, "group", 1), read_calibration(before).thresholds
-        folded, thresholds, _ = fold_input_scales(weight, thresholds, scales, group)
-        set_constant(model.graph, before, 0, folded)
-        before.attributes["thresholds"] = ir.AttrFloat32s("thresholds", thresholds.tolist())
-        before.attributes["scales"] = ir.AttrFloat32s("scales", (thresholds / np.float32(INT8_STEPS)).tolist())
 
 
 def not_carried(calibrated: ir.Model, network: ir.Model) -> tuple[NotCarried, ...]:

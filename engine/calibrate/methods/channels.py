@@ -1,72 +1,144 @@
-"""Thresholds per channel: which tensors take them, and how channels are equalised (reference/calibration.md 2)."""
+"""Thresholds per channel: which tensors take them, and how channels are equalised (docs/evidence/agreement.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import attribute, before_calibration, constant_of, is_calibration, shape_of
+from engine.chips import Chip, load_chip
+from engine.graph import sole_reader
+from engine.ir import MARK_MARCH, attribute, before_calibration, constant_of, is_calibration, shape_of
+from engine.ops.add import runs_as_convolution
+from engine.ops.core.float_nodes import given, is_constant
+from engine.ops.foreign.composite import PREPROCESS
+from engine.ops.registry import rule_for
 
-PRODUCERS = ("Conv", "ConvTranspose")
-ACTIVATIONS = ("Relu", "Clip")
-"""What the BPU computes together with the convolution in front of it."""
+ACTIVATIONS = ("Relu", "PRelu")
+"""What may stand between a convolution and a tensor with a threshold per channel (2 of 2; not behind 7 others)."""
 
-LEAST_WEIGHT = 0.2
-"""Convolutions without a weight of this magnitude do not take the scales of their input's channels.
+LEAST_WEIGHT = np.float32(0.2)
+"""Where no convolution that reads a tensor has a weight of this magnitude, the tensor keeps one threshold.
 
-Fitted: on EfficientNet-Lite0 the original leaves one threshold to what the six convolutions read whose largest weight
-is 0.190 or less, and writes one per channel for the ten whose largest is 0.215 or more; ``mobilevit_c`` has a seventh
-with 0.195. The number 0.2 lies between; nothing measured says more.
+Asked with 110 tensors: 0.199 keeps one, 0.201 does not. EfficientNet-Lite0 has six such tensors.
 """
 
 LEAST_MAXIMUM = np.float32(16)
-"""Tensors without a value of this magnitude keep one threshold.
+"""Tensors without a value of this magnitude keep one threshold (110 tensors: 15.9 keeps one, 16.0 does not)."""
 
-Fitted, and no mechanism is known: it parts all tensors that were recorded (docs/evidence/calibration.md).
-"""
+LEAST_PIXELS = 10
+"""Smaller maps keep one threshold (102 sizes asked, of 3 and 12 channels: 1 x 10 and 2 x 5 do not, 3 x 3 does)."""
 
-LARGEST_SCALE = 16.0
-"""What a channel is multiplied by at most where sums read it and no depthwise convolution does.
+LEAST_HEADROOM = np.float32(3)
+"""Channels are multiplied for the sake of weights only where this leaves room (110 tensors: 2.999 is too little)."""
 
-So it is in 14 asked conversions on two marches, and in 179 channels of 23 tensors of others; where a depthwise
-convolution reads, 16 conversions have up to 588 (docs/evidence/agreement.md).
+LARGEST_FACTOR_OF_SUM = np.float32(16)
+"""What a channel is multiplied by at most for the sake of a convolution that adds the tensor to its result.
+
+So it is in 14 asked conversions on two marches, and in 179 channels of 23 tensors of others.
 """
 
 _FLOOR = np.float32(0.001)
 """Share of the largest channel's maximum that is added to every channel's: it keeps empty channels finite."""
+_ALIKE = np.float32(1) - _FLOOR
+"""Weights of this share of the largest count as the largest (17 tensors: 0.99900 does, 0.9989 does not)."""
 _LARGEST = np.finfo(np.float32).max / np.float32(2)
 """More than this counts as this, infinity among others, so that the sum is finite."""
 
 
-def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, float]:
-    """The members of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
+@dataclass(frozen=True, eq=False)
+class ChannelReaders:
+    """What reads a tensor, as far as it decides by what channels are multiplied.
 
-    They are results of convolutions, with the sum and the activation that the BPU computes together with them, that
-    only convolutions read, or a sum and something else; all of these convolutions have large weights
-    (:data:`LEAST_WEIGHT`). Channels differ where a sum or a depthwise convolution is among the readers (four tensors of
-    EfficientNet-Lite0, which a convolution reads as well; one of ``mobilenet_v1_c``, provisional). Elsewhere the
-    original writes the same value for all of them (six tensors, and two). What only sums read keeps one (six tensors of
-    ``repvgg_unfused`` and ``regnet_se``).
+    Attributes:
+        convolutions: of each that convolves the tensor, the largest magnitude among the weights of every channel
+            (float32, shape (channels,)) and the number of groups.
+        is_added: whether a convolution adds the tensor to its result.
+    """
+
+    convolutions: tuple[tuple[NDArray[np.float32], int], ...] = ()
+    is_added: bool = False
+
+    def factors(self, channel_max: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What every channel is multiplied by: the largest factor that one of the readers asks for.
+
+        A convolution asks for what brings its largest weights down, which are divided by the same factor; one that
+        only adds the tensor asks for channels of equal maxima. To the last bit those of 250 tensors that were asked on
+        three marches (docs/evidence/agreement.md).
+
+        Args:
+            channel_max: largest magnitude of every channel, float32, shape (channels,).
+
+        Returns:
+            float32, same shape, at least 1; 1 everywhere where all values are zero, or as good as.
+        """
+        maxima = np.minimum(channel_max, _LARGEST)
+        floor = _FLOOR * maxima.max(initial=np.float32(0))
+        if floor == 0:
+            return np.ones_like(maxima)
+        ranges = maxima + floor
+        ranges = ranges / ranges.max()
+        found = [_factors_of_weights(ranges, weights, groups) for weights, groups in self.convolutions]
+        if self.is_added:
+            found.append(np.minimum(np.float32(1) / ranges, LARGEST_FACTOR_OF_SUM))
+        return np.asarray(np.max(found, axis=0), np.float32)
+
+
+def _factors_of_weights(ranges: NDArray[np.float32], weights: NDArray[np.float32], groups: int) -> NDArray[np.float32]:
+    """The factors by which a convolution's largest weights shrink, channel after channel.
+
+    Every group is first multiplied by the room that its largest channel leaves: its output channels read no other. Then
+    the channels with the largest weights are multiplied until the next largest weights are as large, and so on, as far
+    as each of them has room for :data:`LEAST_HEADROOM`.
 
     Args:
-        model: optimised or placed model.
+        ranges: of the channels, the largest being 1; float32, shape (channels,).
+        weights: the largest magnitude among the weights of every channel, same shape; not all zero.
+        groups: of the convolution; the first of two has the first half of the channels.
+    """
+    weights = weights + _FLOOR * weights.max()
+    weights = weights / weights.max()
+    factors = np.empty_like(ranges)
+    for part in np.split(np.arange(len(ranges)), groups):
+        own = np.full(len(part), np.float32(1) / ranges[part].max(), np.float32)
+        while True:
+            left = weights[part] / own
+            top = left >= _ALIKE * left.max()
+            room = (np.float32(1) / (ranges[part] * own))[top].min()
+            if room < LEAST_HEADROOM or top.all():
+                break
+            own[top] *= min(left.max() / left[~top].max(), room)
+        factors[part] = own
+    return factors
+
+
+def tensors_per_channel(model: ir.Model, tensors: Collection[str]) -> dict[str, ChannelReaders]:
+    """The members of ``tensors`` that take a threshold per channel if they are large enough (:data:`LEAST_MAXIMUM`).
+
+    They are inputs of the network, preprocessed images and results of convolutions, with the sum and the activation
+    that the BPU computes together with them, that nothing reads but convolutions and sums that one computes; one of
+    these convolutions has a large weight (:data:`LEAST_WEIGHT`). Asked with 40 producers and 30 readers, alone and
+    together, on three marches. The original counts a Mul, Add, Sub or AveragePool that runs on the CPU as a convolution
+    too (12 of 12), which nothing knows before placement.
+
+    Args:
+        model: optimised or placed model; what may run on the BPU counts as running there.
         tensors: names to choose from.
 
     Returns:
-        What a channel is multiplied by at most, by name: 1 where channels do not differ.
+        What decides their channels' factors, by name.
     """
-    return {
-        str(value.name): _largest_scale(users)
-        for node in model.graph
-        for value in node.outputs
-        if value.name in tensors
-        and _is_convolved(value)
-        and len(shape_of(value)) == 4
-        and _takes_scales(users := readers(value))
+    march = model.metadata_props.get(MARK_MARCH)
+    chip = load_chip(march) if march is not None else None
+    found = {
+        str(value.name): _readers_of_channels(value, chip)
+        for value in (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+        if value.name in tensors and chip is not None and _is_map(value) and _is_convolved(value, chip)
     }
+    return {name: readers for name, readers in found.items() if readers is not None}
 
 
 def is_large(channel_max: NDArray[np.float32]) -> bool:
@@ -74,77 +146,94 @@ def is_large(channel_max: NDArray[np.float32]) -> bool:
     return bool(channel_max.max(initial=np.float32(0)) >= LEAST_MAXIMUM)
 
 
-def _is_convolved(value: ir.Value | None) -> bool:
-    node = None if value is None else before_calibration(value).producer()
-    if node is None:
-        return False
-    if node.op_type in ACTIVATIONS:
-        return _is_convolved(node.inputs[0])
-    return node.op_type in PRODUCERS or (node.op_type == "Add" and any(map(_is_product, node.inputs)))
+def _is_map(value: ir.Value) -> bool:
+    shape = shape_of(value)
+    return len(shape) == 4 and shape[2] * shape[3] >= LEAST_PIXELS
 
 
-def _is_product(value: ir.Value | None) -> bool:
-    node = None if value is None else before_calibration(value).producer()
-    return node is not None and node.op_type in PRODUCERS
+def _is_convolved(value: ir.Value, chip: Chip) -> bool:
+    """Whether one convolution of the BPU computes ``value``, with a sum and an activation if there are any.
+
+    So the preprocessing of an image counts, and an input of the network that is none (14 of 14 asked on two marches).
+    """
+    node = _producer(value)
+    if node is None or node.op_type == PREPROCESS:
+        return True
+    if node is not None and node.op_type in ACTIVATIONS:
+        before = before_calibration(given(node, 0))
+        node = _producer(before) if sole_reader(before) is node else None
+    return node is not None and (node.op_type == "Conv" or _is_convolved_sum(node, chip))
 
 
-def _takes_scales(users: Collection[ir.Node]) -> bool:
-    types = {user.op_type for user in users}
-    is_read = types == {"Conv"} or ("Add" in types and len(types) > 1)
-    return is_read and all(_largest_weight(user) >= LEAST_WEIGHT for user in users if user.op_type == "Conv")
+def _is_convolved_sum(node: ir.Node, chip: Chip) -> bool:
+    """Whether a convolution computes the sum ``node``, of its own result or of two maps; no transposed one does."""
+    taking = _taking_convolution(node, chip) if node.op_type == "Add" else None
+    if taking is not None:
+        return taking.op_type == "Conv"
+    return node.op_type == "Add" and runs_as_convolution(node, chip)
 
 
-def _largest_scale(users: Collection[ir.Node]) -> float:
-    if any(map(_is_depthwise, users)):
-        return np.inf
-    return LARGEST_SCALE if any(user.op_type == "Add" for user in users) else 1.0
+def _taking_convolution(sum_: ir.Node, chip: Chip) -> ir.Node | None:
+    """The convolution, transposed or not, that computes ``sum_`` together with its own result."""
+    for operand in sum_.inputs:
+        node = None if operand is None else operand.producer()
+        rule = None if node is None or node.op_type not in ("Conv", "ConvTranspose") else rule_for(node)
+        if node is None or rule is None or sole_reader(node.outputs[0]) is not sum_:
+            continue
+        if rule.absorbs([node], sum_, chip) and not rule.declines([node], sum_, chip):
+            return node
+    return None
 
 
-def _is_depthwise(node: ir.Node) -> bool:
-    """Whether ``node`` computes every channel of several from one channel."""
-    weight = _weight(node) if node.op_type == "Conv" and attribute(node, "group", 1) > 1 else None
-    return weight is not None and weight.shape[1] == 1
+def _readers_of_channels(value: ir.Value, chip: Chip) -> ChannelReaders | None:
+    """None where something else reads ``value``, or no weight is large."""
+    if value.is_graph_output():
+        return None
+    convolutions: list[tuple[NDArray[np.float32], int]] = []
+    is_added = False
+    for node in _readers(value):
+        if node.op_type == "Conv" and before_calibration(given(node, 0)) is value and _weight(node) is not None:
+            convolutions.append((_largest_weights(node), attribute(node, "group", 1)))
+        elif not _is_convolved_sum(node, chip):
+            return None
+        elif _taking_convolution(node, chip) is None and before_calibration(_convolved_operand(node)) is value:
+            convolutions.append((np.ones(shape_of(value)[1], np.float32), shape_of(value)[1]))
+        else:
+            is_added = True
+    if convolutions and max(weights.max() for weights, _ in convolutions) < LEAST_WEIGHT:
+        return None
+    return ChannelReaders(tuple(convolutions), is_added) if convolutions or is_added else None
 
 
-def _largest_weight(convolution: ir.Node) -> float:
-    """``max|w|``; infinity where the weight is not a constant."""
-    weight = _weight(convolution)
-    return np.inf if weight is None else float(np.abs(weight).max(initial=0))
+def _convolved_operand(sum_: ir.Node) -> ir.Value:
+    """The operand that a sum reads through a convolution of its own (:mod:`engine.place.sums`)."""
+    first, second = given(sum_, 0), given(sum_, 1)
+    return second if is_constant(first) else first
 
 
-def _weight(convolution: ir.Node) -> NDArray[np.float32] | None:
-    source = convolution.inputs[1]
-    return None if source is None else constant_of(before_calibration(source))
+def _producer(value: ir.Value) -> ir.Node | None:
+    return before_calibration(value).producer()
 
 
-def readers(value: ir.Value) -> list[ir.Node]:
+def _readers(value: ir.Value) -> list[ir.Node]:
     """The nodes that read ``value``, looking through ``HzCalibration``."""
     found = []
     for user in value.consumers():
         found += (
-            readers(user.outputs[0])
+            _readers(user.outputs[0])
             if is_calibration(user) and before_calibration(user.outputs[0]) is value
             else [user]
         )
     return found
 
 
-def channel_scales(channel_max: NDArray[np.float32], largest: float = np.inf) -> NDArray[np.float32]:
-    """What every channel is multiplied by so that all have about the same maximum.
+def _weight(convolution: ir.Node) -> NDArray[np.float32] | None:
+    return constant_of(before_calibration(given(convolution, 1)))
 
-    Args:
-        channel_max: float32, shape (channels,).
-        largest: of the results.
 
-    Returns:
-        float32, same shape: ``1 / (r_c / r_max)`` with ``r_c = max_c + 0.001 max_t``, every step rounded to float32, at
-        most ``largest``; 1 where all values are zero, or as good as. reference/calibration.md 2 gives nearly
-        the same in another form; this one gives every measured threshold to the last bit, which the printed
-        similarities need.
-    """
-    maxima = np.minimum(channel_max, _LARGEST)
-    floor = _FLOOR * maxima.max(initial=np.float32(0))
-    if floor == 0:
-        return np.ones_like(maxima)
-    ranges = maxima + floor
-    return np.asarray(np.minimum(np.float32(1) / (ranges / ranges.max()), np.float32(largest)), np.float32)
+def _largest_weights(convolution: ir.Node) -> NDArray[np.float32]:
+    """The largest magnitude among the weights of every input channel, float32, shape (channels,)."""
+    weight, groups = _weight(convolution), attribute(convolution, "group", 1)
+    assert weight is not None
+    of_groups = np.abs(weight).reshape(groups, -1, weight.shape[1], *weight.shape[2:])
+    return np.asarray(of_groups.max(axis=(1, *range(3, of_groups.ndim))).reshape(-1), np.float32)

@@ -42,7 +42,7 @@ def with_given(placed: ir.Model) -> ir.Model:
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
     thresholds = _thresholds(model, given, names)
     sources, unsigned = threshold_sources(model), unsigned_tensors(model)
-    apart = {name for name, largest in tensors_per_channel(model, given).items() if largest > 1}
+    apart = tensors_per_channel(model, given)
     without, gated = [], []
     for node in calibration_nodes(model):
         values, tensor = thresholds.get(str(node.name), ()), before_calibration(node.outputs[0])

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from engine.calibrate.data.sources import CalibrationData, as_data
-from engine.calibrate.methods.channels import channel_scales, is_large, tensors_per_channel
+from engine.calibrate.methods.channels import ChannelReaders, is_large, tensors_per_channel
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import Distribution, as_channels, clamp_percentile
 from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
@@ -164,22 +164,20 @@ def collect(
     peaks: dict[str, NDArray[np.float32]] = {}
     pooled: dict[str, Distribution] = {}
     equalized: dict[str, Distribution] = {}
+    factors: dict[str, NDArray[np.float32]] = {}
     held = 1 if runs_in_parts(optimized, options.kernels) else options.batch
     for chunk in _chunks(shapes, _shapes(optimized, shown), held):
-        again = [name for name, largest in chosen.items() if largest > 1 and name in chunk]
+        again = [name for name in chosen if name in chunk]
         stream = _Stream(optimized, data, options, chunk, again, progress, group, outputs, together=together)
         outputs = None
         for name, observer in _observe(stream, dict.fromkeys(chunk)).items():
             peaks[name], pooled[name] = observer.channel_max, observer.distribution()
-        scales = {name: channel_scales(peaks[name], chosen[name]) for name in again if is_large(peaks[name])}
-        for name, observer in _observe(stream, scales).items():
+        factors |= {name: chosen[name].factors(peaks[name]) for name in again if is_large(peaks[name])}
+        differing = {name: factors[name] for name in again if name in factors and factors[name].max() > 1}
+        for name, observer in _observe(stream, differing).items():
             equalized[name] = observer.distribution()
-    alike = {name for name, largest in chosen.items() if largest == 1 and is_large(peaks[name])}
     found = {
-        name: TensorStatistics(
-            peaks[name], pooled[name], equalized.get(name), name in alike, chosen.get(name, float(np.inf))
-        )
-        for name in names
+        name: TensorStatistics(peaks[name], pooled[name], equalized.get(name), factors.get(name)) for name in names
     }
     return Statistics(
         found,
@@ -204,7 +202,7 @@ def constant_statistics(array: Array, options: StatisticsOptions, samples: int) 
     return TensorStatistics(observer.channel_max, observer.distribution())
 
 
-def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> dict[str, float]:
+def chosen_tensors(model: ir.Model, names: Sequence[str], options: StatisticsOptions) -> dict[str, ChannelReaders]:
     """See :func:`engine.calibrate.methods.channels.tensors_per_channel`; nothing where it is not requested."""
     return tensors_per_channel(model, names) if options.per_channel else {}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.methods.channels import channel_scales
 from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
 from engine.calibrate.statistics.archive import DAMAGED, Arrays, arrays_digest, read_archive, write_archive
 from engine.calibrate.statistics.distribution import Distribution, Histogram
@@ -27,17 +26,16 @@ class TensorStatistics:
     Attributes:
         channel_max: ``max|x|`` per channel, float32, shape (channels,).
         pooled: all values together.
-        equalized: all values together, every channel multiplied by its :func:`channel_scales`; ``None`` where
-            ``per_channel`` does not apply or was not requested, and where ``is_repeated``.
-        is_repeated: whether ``per_channel`` gives every channel the threshold of all values together.
-        largest_scale: what a channel is multiplied by at most.
+        equalized: all values together, every channel multiplied by its factor; ``None`` where all factors are 1.
+        factors: what ``per_channel`` multiplies every channel by
+            (:meth:`engine.calibrate.methods.channels.ChannelReaders.factors`), float32, shape (channels,); ``None``
+            where it does not apply or was not requested.
     """
 
     channel_max: NDArray[np.float32]
     pooled: Distribution
     equalized: Distribution | None = None
-    is_repeated: bool = False
-    largest_scale: float = np.inf
+    factors: NDArray[np.float32] | None = None
 
     def thresholds(self, options: CalibrationOptions) -> tuple[float, ...]:
         """One threshold, or one per channel: float32 values, never 0.
@@ -46,12 +44,9 @@ class TensorStatistics:
             ConfigError: the statistics were not collected for these options.
         """
         common = _not_zero(method_of(options).threshold(self._distribution(options), options))
-        if options.per_channel and self.is_repeated:
-            return (common,) * len(self.channel_max)
-        if not options.per_channel or self.equalized is None:
+        if not options.per_channel or self.factors is None:
             return (common,)
-        scales = channel_scales(self.channel_max, self.largest_scale)
-        return tuple(float(value) for value in np.float32(common) / scales)
+        return tuple(float(value) for value in np.float32(common) / self.factors)
 
     def rule(self, options: CalibrationOptions) -> str | None:
         """Id of the rule of the original that decided :meth:`thresholds`; None where there is none.
@@ -126,13 +121,13 @@ def _to_arrays(statistics: Statistics) -> Arrays:
     arrays: Arrays = {
         "header": np.asarray([FORMAT, statistics.samples, int(statistics.per_channel)], np.int64),
         "names": np.asarray(names, np.str_),
-        "repeated": np.asarray([statistics.tensors[name].is_repeated for name in names], bool),
-        "largest_scales": np.asarray([statistics.tensors[name].largest_scale for name in names], np.float64),
     }
     for index, name in enumerate(names):
         tensor = statistics.tensors[name]
         arrays[f"{index}.channel_max"] = tensor.channel_max
         _put(arrays, f"{index}.pooled", tensor.pooled)
+        if tensor.factors is not None:
+            arrays[f"{index}.factors"] = tensor.factors
         if tensor.equalized is not None:
             _put(arrays, f"{index}.equalized", tensor.equalized)
     return arrays
@@ -157,8 +152,7 @@ def _from_arrays(arrays: Arrays) -> Statistics:
             channel_max=arrays[f"{index}.channel_max"],
             pooled=_take(arrays, f"{index}.pooled"),
             equalized=_take(arrays, f"{index}.equalized") if f"{index}.equalized.maximum" in arrays else None,
-            is_repeated=bool(arrays["repeated"][index]),
-            largest_scale=float(arrays["largest_scales"][index]),
+            factors=arrays.get(f"{index}.factors"),
         )
         for index, name in enumerate(arrays["names"])
     }

@@ -16,6 +16,7 @@ from engine.ir import (
     ACTIVATION_QUANT_ATTRS,
     CALIBRATION_OP,
     HORIZON_DOMAIN,
+    MARK_MARCH,
     WEIGHT_QUANT_ATTRS,
     calibration_nodes,
     read_calibration,
@@ -101,6 +102,18 @@ def residual(opset: int = 13, seed: int = 0) -> ir.Model:
         helper.make_node("Reshape", ["g", "shape"], ["y"], name="reshape"),
     ]
     return graph(nodes, {"x": (1, 3, 6, 5)}, ["y"], constants, opset)
+
+
+def shortcut() -> ir.Model:
+    """conv0 -> relu -> conv1, added to relu's output, for bayes-e: channels of ``r0`` may have thresholds of their own.
+
+    Inputs, weights and names are those of :func:`residual`.
+    """
+    model = residual()
+    nodes = {str(node.name): node for node in model.graph}
+    nodes["add"].replace_input_with(1, nodes["relu0"].outputs[0])
+    model.metadata_props[MARK_MARCH] = "bayes-e"
+    return model
 
 
 def add_calibration(model: ir.Model, name: str, **attributes: Any) -> ir.Node:

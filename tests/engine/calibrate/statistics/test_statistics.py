@@ -72,19 +72,21 @@ def test_what_was_not_collected_is_an_error() -> None:
 
 
 PEAKS = np.asarray([4.0, 1.0], np.float32)
-SEEN = TensorStatistics(PEAKS, Distribution(4.0, {0.9: 3.0}), Distribution(2.0, {0.9: 1.5}))
+FACTOR = 4.004 / 1.004
+SEEN = TensorStatistics(
+    PEAKS, Distribution(4.0, {0.9: 3.0}), Distribution(2.0, {0.9: 1.5}), np.asarray([1.0, FACTOR], np.float32)
+)
 
 
 def test_a_threshold_per_channel_is_the_common_one_of_equalised_channels_undone() -> None:
     """Channels are multiplied by 1 and 4.004 / 1.004."""
-    factor = 4.004 / 1.004
     for fraction, common in ((1.0, 2.0), (0.9, 1.5)):
         options = CalibrationOptions(per_channel=True, max_percentile=fraction)
-        assert SEEN.thresholds(options) == pytest.approx((common, common / factor), rel=1e-6)
+        assert SEEN.thresholds(options) == pytest.approx((common, common / FACTOR), rel=1e-6)
     assert SEEN.thresholds(CalibrationOptions(max_percentile=0.9)) == (3.0,)
     alone = TensorStatistics(PEAKS, Distribution(4.0, {}))
     assert alone.thresholds(CalibrationOptions(per_channel=True)) == (4.0,)
-    repeated = TensorStatistics(PEAKS, Distribution(4.0, {}), is_repeated=True)
+    repeated = TensorStatistics(PEAKS, Distribution(4.0, {}), factors=np.ones(2, np.float32))
     assert repeated.thresholds(CalibrationOptions(per_channel=True)) == (4.0, 4.0)
     assert repeated.thresholds(CalibrationOptions()) == (4.0,)
 
@@ -96,11 +98,12 @@ def test_thresholds_are_float32() -> None:
 
 def test_everything_is_kept_in_the_file(tmp_path: Path) -> None:
     pooled = Distribution(4.0, {0.5: 1.0, 0.9: 3.0}, Histogram(np.arange(5), 0.25))
-    given = Statistics({"b/c": TensorStatistics(PEAKS, pooled, None, True), "a": SEEN}, 7, per_channel=True)
+    given = Statistics({"b/c": TensorStatistics(PEAKS, pooled), "a": SEEN}, 7, per_channel=True)
     found = Statistics.load(given.save(tmp_path / "s.npz"))
     assert (found.samples, found.per_channel, set(found.tensors)) == (7, True, {"a", "b/c"})
     assert found.tensors["b/c"].pooled == pooled
-    assert (found.tensors["b/c"].is_repeated, found.tensors["a"].is_repeated) == (True, False)
+    assert found.tensors["b/c"].factors is None
+    np.testing.assert_array_equal(found.tensors["a"].factors, SEEN.factors)
     assert found.tensors["a"].equalized == SEEN.equalized
     assert found.digest() == given.digest()
 
