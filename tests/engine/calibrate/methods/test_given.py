@@ -192,14 +192,13 @@ def with_marks(given: dict[str, list[float]], types: dict[str, str] | None = Non
     return placed
 
 
-def test_a_tensor_takes_several_thresholds_or_the_largest_and_a_weights_one_is_that_of_all_channels() -> None:
+def test_a_tensor_takes_thresholds_per_channel_and_a_weights_one_is_that_of_all_channels() -> None:
     given = {"x": [1.0, 3.0, 2.0], "r0": [1.0, 3.0, 2.0, 0.5], "w0": [0.25], "w1": [1.0, 2.0, 3.0, 4.0]}
     found = thresholds(with_given(with_marks(given)))
     assert found["x_HzCalibration"] == [3.0]
     assert found["r0_HzCalibration"] == given["r0"]
     assert found["w0_HzCalibration"] == [0.25] * 4
     assert found["w1_HzCalibration"] == [1.0, 2.0, 3.0, 4.0]
-    assert found["r1_HzCalibration"] == []
 
 
 def test_a_weight_takes_one_threshold_or_one_per_channel() -> None:

@@ -147,7 +147,7 @@ def test_infinity_counts_as_the_largest_float_and_nan_not_at_all() -> None:
 
 def test_channels_are_equalised_where_a_sum_reads_a_convolution() -> None:
     x = samples(12)
-    (readers,) = tensors_per_channel(shortcut(), TENSORS).values()
+    readers = tensors_per_channel(shortcut(), TENSORS)["r0"]
     statistics = collect(shortcut(), TENSORS, {"x": x}, StatisticsOptions(percentiles=(0.9,), per_channel=True))
     r0 = np.abs(FloatSession(shortcut(), ["r0"]).run({"x": x})["r0"])
     peaks = r0.max(axis=(0, 2, 3))
@@ -157,7 +157,7 @@ def test_channels_are_equalised_where_a_sum_reads_a_convolution() -> None:
     for fraction, index in ((1.0, 0), (0.9, min(int((1 - 0.9) * r0.size), r0[0].size // 2))):
         found = statistics.thresholds(CalibrationOptions(max_percentile=fraction, per_channel=True))
         np.testing.assert_allclose(found["r0"], equalised[index] / scales, rtol=1e-6)
-        assert all(len(found[name]) == 1 for name in TENSORS if name != "r0")
+        assert [name for name in TENSORS if len(found[name]) > 1] == ["r0"]  # values of x are small
 
 
 def test_channels_of_equal_factors_take_one_pass_and_the_common_threshold() -> None:
@@ -280,7 +280,7 @@ def test_a_clip_bounds_the_magnitude_of_its_result(low: float, high: float, expe
 
 
 def test_equalised_distributions_are_collected_on_request_only() -> None:
-    for wanted, expected in ((True, ["r0"]), (False, [])):
+    for wanted, expected in ((True, ["x", "r0"]), (False, [])):
         assert list(chosen_tensors(shortcut(), TENSORS, StatisticsOptions(per_channel=wanted))) == expected
 
 
