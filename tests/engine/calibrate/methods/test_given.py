@@ -193,7 +193,7 @@ def with_marks(given: dict[str, list[float]], types: dict[str, str] | None = Non
 
 
 def test_a_tensor_takes_thresholds_per_channel_and_a_weights_one_is_that_of_all_channels() -> None:
-    given = {"x": [1.0, 3.0, 2.0], "r0": [1.0, 3.0, 2.0, 0.5], "w0": [0.25], "w1": [1.0, 2.0, 3.0, 4.0]}
+    given = {"x": [3.0], "r0": [1.0, 3.0, 2.0, 0.5], "w0": [0.25], "w1": [1.0, 2.0, 3.0, 4.0]}
     found = thresholds(with_given(with_marks(given)))
     assert found["x_HzCalibration"] == [3.0]
     assert found["r0_HzCalibration"] == given["r0"]
