@@ -227,6 +227,23 @@ def _rung(rng: random.Random) -> tuple[int, ...]:
     return 1, channels, height, width
 
 
+def _link_map(rng: random.Random) -> tuple[int, ...]:
+    """A map of few rows, as most layers of a network have."""
+    side = rng.choice((4, 6, 8, 8, 10, 12, 16, 16, 20, 24, 32, 32, 40, 48, 64))
+    return 1, rng.choice((8, 16, 16, 24, 32, 32, 48, 64, 128)), side, side
+
+
+def _entering(rng: random.Random) -> tuple[int, ...]:
+    """An image, or a map of few channels that enters the model."""
+    side = rng.choice((16, 24, 32, 48, 64, 96, 128, 160))
+    return 1, rng.choice((1, 3, 3, 4, 8, 12, 16, 32)), side, side
+
+
+def _views(rng: random.Random) -> tuple[int, ...]:
+    """Images of one thing, as a batch."""
+    return rng.choice((2, 2, 3, 4, 5)), 3, rng.choice((4, 8, 10, 16)), rng.choice((4, 8, 12, 16))
+
+
 def _gate(rng: random.Random) -> tuple[int, ...]:
     """A map of so few elements that a table over it is looked up element by element on the oldest march."""
     if rng.random() < 0.6:
@@ -342,6 +359,84 @@ def _stack(net: Drawing, x: str) -> str:
         made = net.pick(net.channels(x), net.channels(x), net.pick(*_CHANNELS[3:]))
         x = net.activate(net.convolve(x, made, net.pick(1, 3, 3, 5)))
     return x
+
+
+def _chain(net: Drawing, x: str) -> str:
+    """One to eight equal links between convolutions: what a layer adds to layers that run already."""
+    link, channels = net.pick(*_LINKS), net.channels(x)
+    net.blocks.append(link.__name__)
+    y = net.convolve(x, channels, 3)
+    for _ in range(net.pick(1, 2, 3, 4, 6, 8)):
+        y = link(net, y)
+    return net.convolve(y, channels, 3)
+
+
+def _again(net: Drawing, x: str, kernel: int = 3) -> str:
+    """A convolution that keeps the channels."""
+    return net.convolve(x, net.channels(x), kernel)
+
+
+def _one_tap(net: Drawing, x: str) -> str:
+    return _again(net, x, 1)
+
+
+def _wide_window(net: Drawing, x: str) -> str:
+    return _again(net, x, 5)
+
+
+def _looked_up(net: Drawing, x: str) -> str:
+    return _again(net, net.op("Sigmoid", x))
+
+
+def _pooled(net: Drawing, x: str) -> str:
+    kernel = net.pick(3, 5)
+    return _again(net, net.pool(x, kernel, 1, net.pick("MaxPool", "AveragePool"), kernel // 2))
+
+
+def _sloped(net: Drawing, x: str) -> str:
+    return net.op("PRelu", _again(net, x), net.positive(net.channels(x), 1, 1))
+
+
+def _residual(net: Drawing, x: str) -> str:
+    return net.op(net.pick("Add", "Mul"), x, _again(net, x))
+
+
+def _joined(net: Drawing, x: str) -> str:
+    return net.convolve(net.concat(x, _again(net, x)), net.channels(x), 3)
+
+
+def _separable(net: Drawing, x: str) -> str:
+    return _one_tap(net, net.depthwise(x))
+
+
+def _excited(net: Drawing, x: str) -> str:
+    y = _again(net, x)
+    gate = net.convolve(net.op("Relu", net.convolve(net.op("GlobalAveragePool", y), 8)), net.channels(x))
+    return net.op("Mul", y, net.op("Sigmoid", gate))
+
+
+def _up_and_down(net: Drawing, x: str) -> str:
+    height, width = net.size(x)
+    return net.pool(net.resize(x, 2 * height, 2 * width), 2, 2)
+
+
+_LINKS = (
+    *(_again, _one_tap, _wide_window, _looked_up, _pooled, _sloped, _residual, _joined, _separable, _excited),
+    _up_and_down,
+)
+
+
+def _first(net: Drawing, x: str) -> str:
+    """A convolution that reads the model's input; what is behind it is small."""
+    y = net.convolve(x, net.pick(8, 16, 32), net.pick(1, 3, 3, 5), net.pick(1, 2, 2))
+    return net.op("GlobalAveragePool", net.convolve(net.pool(y, 2, 2), 16))
+
+
+def _largest_of_views(net: Drawing, x: str) -> str:
+    count, _, height, width = net.dims(x)
+    channels = net.pick(4, 8, 16, 32)
+    views = net.reshape(net.convolve(x, channels, 3), 1, count, channels, height, width)
+    return net.convolve(net.op("ReduceMax", views, axes=[1], keepdims=0), 8)
 
 
 def _transposed(net: Drawing, x: str) -> str:
@@ -693,6 +788,9 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
         "depthwise": DrawFamily(_map, _between(_depthwise)),
         "grouped": DrawFamily(_map, _between(_grouped)),
         "stack": DrawFamily(_map, _stack),
+        "chain": DrawFamily(_link_map, _chain),
+        "first": DrawFamily(_entering, _first),
+        "views": DrawFamily(_views, _largest_of_views),
         "transposed": DrawFamily(_map, _between(_transposed)),
         "elementwise": DrawFamily(_map, _between(_two_maps)),
         "elementwise_int16": DrawFamily(_map, _between(_two_maps)),

@@ -56,6 +56,7 @@ from research.validation import (
     left_out,
     networks_report,
     refit_overheads,
+    refit_rates,
     validation_report,
     worst_networks,
 )
@@ -75,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="put the fitted constants into the march's data file")
     parser.add_argument(
         "--overheads", action="store_true", help="fit the second step alone, beside the constants of the data files"
+    )
+    parser.add_argument(
+        "--rates", action="store_true", help="fit the second step, and the rates that drawn layers tell with it"
     )
     parser.add_argument("--validate", action="store_true", help="also cross-validate (takes minutes)")
     parser.add_argument("--document", type=Path, help="Markdown file to put the tables into")
@@ -118,7 +122,8 @@ def _fit_all(
             for march, data, (answered, _) in zip(generation, old, answers, strict=True)
         ]
         old = _unfused(generation, answers, old)
-        fitted = refit_overheads(evidences, old) if options.overheads else fit(evidences, old)
+        step = refit_rates if options.rates else refit_overheads if options.overheads else fit
+        fitted = step(evidences, old)
         fitted = _unfused(generation, answers, fitted)
         fits += fitted
         unseen, strangers = left_out(evidences, fitted), left_out(evidences, fitted, family)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ _EXACT = 0.01
 """Errors below this part of a network all count the same: the sum of absolute errors has no derivative at 0."""
 _ROUNDS = 30
 """Of reweighting, after which the constants change no more."""
+_STEPS = 2
+"""Of the whole: loads hide behind what layers wait for, so that estimates are not quite linear in the constants."""
 _PULL_KIN = 0.03
 """Of kin towards their mean, per relative distance from it."""
 _PULL_MARCHES = 0.3
@@ -120,8 +122,13 @@ class Shown:
 
 def fit_overheads(marches: Sequence[Shown]) -> list[Latency]:
     """The data of marches of one generation with the cost of a subgraph, of a layer and the overheads fitted."""
-    found = _least_absolute([[*parts_of(march.fused), *march.rows] for march in marches], marches)
-    return [_with_constants(march, dict(constants)) for march, constants in zip(marches, found, strict=True)]
+    parts = [[*parts_of(march.fused), *march.rows] for march in marches]
+    latencies = [march.latency for march in marches]
+    for _ in range(_STEPS):
+        shown = [replace(march, latency=latency) for march, latency in zip(marches, latencies, strict=True)]
+        found = _least_absolute(parts, shown)
+        latencies = [_with_constants(march, dict(constants)) for march, constants in zip(shown, found, strict=True)]
+    return latencies
 
 
 def _timed(latency: Latency) -> dict[Overhead, Measured]:
@@ -226,10 +233,14 @@ def _least_absolute(parts: Sequence[Sequence[MeasuredPart]], marches: Sequence[S
 
 
 def _unexplained_us(parts: Sequence[MeasuredPart], march: Shown) -> Iterator[float]:
-    """What of the latency of each part computing and traffic do not explain."""
-    fitted = march.latency.fitted.model_copy(update=dict.fromkeys(_FREE, 0.0))
-    bare = march.latency.model_copy(update={"fitted": fitted, "overheads": _timed(march.latency)})
-    return (part.measured_us - latency_us(part.schedules, bare) for part in parts)
+    """What of the latency of each part is left for the constants, beside what hides behind them as they are."""
+    latency = march.latency
+    timed = _timed(latency)
+    values = {name: getattr(latency.fitted, name) for name in _FREE}
+    values |= {overhead.value: value.us for overhead, value in latency.overheads.items() if overhead not in timed}
+    for part in parts:
+        linear = sum(values.get(name, 0.0) * amount for name, amount in _amounts_of(part.schedules, latency).items())
+        yield part.measured_us - latency_us(part.schedules, latency) + linear
 
 
 def _pulls(names: Sequence[str], marches: int) -> Iterator[tuple[list[int], float]]:

@@ -15,6 +15,7 @@ from research.corpus import MeasuredRow
 from research.deployed import Deployed
 from research.overheads import MeasuredPart, Shown, fit_apart, fit_overheads, latency_us, parts_of, shows, traffic_bytes
 from research.ranking import ordered_pairs
+from research.rates import fit_rates, start_of
 from research.report import network_line
 
 FOLDS = 5
@@ -73,6 +74,25 @@ def refit_overheads(generation: Sequence[Evidence], latencies: Sequence[Latency]
     """The second step alone: memory sizes and constants stay as they are in ``latencies``."""
     pairs = zip(generation, latencies, strict=True)
     return _with_overheads(generation, [cases_of(evidence.networks, latency) for evidence, latency in pairs], latencies)
+
+
+def refit_rates(generation: Sequence[Evidence], latencies: Sequence[Latency]) -> list[Latency]:
+    """The constants of :mod:`research.rates` too, of the marches that have a start there; then the second step."""
+    started = [
+        latency.model_copy(update={"fitted": latency.fitted.model_copy(update=dict(start_of(_march(evidence))))})
+        for evidence, latency in zip(generation, latencies, strict=True)
+    ]
+    fitted = []
+    for evidence, latency in zip(generation, refit_overheads(generation, started), strict=True):
+        fused = [network for network in evidence.deployed if network.level in {OptimizeLevel.O2, OptimizeLevel.O3}]
+        rows = _parts_at("O2", cases_of(evidence.networks, latency))
+        parts = [*parts_of(fused), *rows, *evidence.built, *evidence.asked]
+        fitted.append(fit_rates(_march(evidence), parts, latency))
+    return refit_overheads(generation, fitted)
+
+
+def _march(evidence: Evidence) -> str:
+    return evidence.networks[0][0].march
 
 
 def _with_overheads(

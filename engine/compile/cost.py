@@ -49,6 +49,7 @@ class Cost:
         compute_us: computing time.
         drain_us: time in which int32 results leave the accumulators, beside computing.
         arrange_us: time in which loads bring inputs into the array's layout, besides their traffic.
+        entering_us: the part of ``compute_us`` in which inputs are brought into that layout.
         overhead_us: what it takes besides (:mod:`engine.compile.overheads`); nothing hides it.
         traffic: all of it.
         detour: the part of ``traffic`` by which maps pass through DDR within the subgraph.
@@ -60,6 +61,7 @@ class Cost:
     drain_us: float = 0.0
     arrange_us: float = 0.0
     overhead_us: float = 0.0
+    entering_us: float = 0.0
 
     @property
     def working_us(self) -> float:
@@ -85,6 +87,7 @@ def layer_costs(
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
             + overhead_us(layer, schedule.overlap, latency) / schedule.cores
             + _loaded_again_us(layer, schedule, latency),
+            arranging * (not by_load) / 1000 / schedule.cores,
         )
         for layer, arranging, (straight, detour) in zip(
             schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
@@ -131,10 +134,15 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
             return fixed + apart
         case Overlap.BORDERS:
             detours = sum((cost.detour for cost in costs), Traffic())
-            pipelined = _pipelined_us(schedule, costs, range(len(costs)), fitted, detours)
+            beginning = sum(_begun_us(schedule, costs, fitted))
+            pipelined = _pipelined_us(schedule, costs, range(len(costs)), fitted, detours, -beginning)
             return fixed + pipelined + transfer_us(detours, fitted)
         case Overlap.GROUPS:
-            return fixed + sum(_pipelined_us(schedule, costs, group, fitted) for group in schedule.groups)
+            begun = list(_begun_us(schedule, costs, fitted))
+            return fixed + sum(
+                _pipelined_us(schedule, costs, group, fitted, ahead_us=-sum(begun[position] for position in group))
+                for group in schedule.groups
+            )
         case Overlap.ALL:
             ahead = list(_ahead_us(schedule, costs, fitted))
             return fixed + sum(
@@ -232,6 +240,28 @@ def _pipelined_us(
     maps = max(traffic.loaded + traffic.stored - weights, 0)
     tiles: float = (maps / fitted.pipeline_bytes) ** fitted.pipeline_power
     return max(engines) + (sum(engines) - max(engines)) / (1 + tiles)
+
+
+def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iterator[float]:
+    """Per layer, what its load of weights, of a table or of parameters takes besides its traffic.
+
+    Each load takes ``begin_us``, and goes on while what is in front of its layer works: the arrangement of an input
+    whole, a layer by ``ahead_share``. Loads of ``ahead_bytes`` run ahead of the layers that wait for them.
+    """
+    most = load_us(Traffic(loaded=round(fitted.ahead_bytes)), fitted)
+    working = waiting = 0.0
+    for layer, cost in zip(schedule.layers, costs, strict=True):
+        working += cost.entering_us
+        size = cost.traffic.loaded
+        if layer.kind in OF_WEIGHTS:
+            size = min(_weight_bytes(schedule, layer), size)
+        hidden = 0.0
+        if size:
+            hidden = min(fitted.begin_us + load_us(Traffic(loaded=size), fitted), working + waiting)
+            working, waiting = min(working - max(hidden - waiting, 0.0), most), 0.0
+        yield fitted.begin_us * (size > 0) - hidden
+        working += fitted.ahead_share * (cost.working_us - cost.entering_us)
+        waiting += fitted.ahead_share * cost.overhead_us
 
 
 def _hidden_us(costs: Sequence[Cost], fitted: Fitted) -> float:

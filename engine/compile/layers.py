@@ -35,6 +35,7 @@ _STEPPED = frozenset({CostKind.CONV, CostKind.DEPTHWISE, CostKind.GROUPED})
 _RESCALING = "HzRequantize"
 MAXIMUM = "HzQuantizedMaxPool"
 """Operator of a layer that takes the maximum of windows."""
+_MAXIMUM_OF_AXIS = "HzQuantizedReduceMax"
 _TABLE_BITS = 8
 _MAP_RANK = 4
 _WIDEST_STEP = 2
@@ -116,6 +117,11 @@ class Layer(Record):
     def rescales(self) -> bool:
         """Whether it gives a map another scale, in front of a concatenation."""
         return self.op_type == _RESCALING
+
+    @property
+    def largest(self) -> bool:
+        """Whether it takes the maximum along an axis."""
+        return self.op_type == _MAXIMUM_OF_AXIS
 
     @property
     def overlaps(self) -> bool:

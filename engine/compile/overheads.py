@@ -122,6 +122,8 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.SMALL_TABLE, _table_amount(layer.output_shape, latency.small_tables) / 1e3
         case CostKind.LUT:
             yield Overhead.WIDE_TABLE if wide else Overhead.TABLE, 1
+        case CostKind.REDUCE if rank > _MAP_RANK and layer.largest and layer.output_shape[-1] > 1:
+            yield Overhead.DEEP_MAXIMUM, elements
         case CostKind.REDUCE if rank > _MAP_RANK:
             yield Overhead.DEEP_REDUCE, elements
         case CostKind.REDUCE:
@@ -309,13 +311,8 @@ def is_copied(layer: Layer, latency: Latency) -> bool:
     return layer.copied and latency.planar_row is None and layer.output_bits < _ACCUMULATOR_BITS
 
 
-def plain_elements(shape: Sequence[int], channels: int) -> int:
-    """Elements of a result that leaves the chip NHWC; its channels are padded, its rows are not."""
-    return math.prod(shape[:-1]) * _plain_channels(shape[-1], channels)
-
-
 def _drained_elements(shape: Sequence[int], channels: int) -> int:
-    """Elements that leave the accumulators for such a result: rows are padded there too."""
+    """Elements that leave the accumulators for a result that leaves the chip NHWC: rows are padded there too."""
     return math.prod(shape[:-2]) * round_up(shape[-2], _PIXELS) * _plain_channels(shape[-1], channels)
 
 

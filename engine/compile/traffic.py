@@ -13,10 +13,10 @@ from engine.chips.latency import Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion
-from engine.compile.overheads import is_copied, is_plain, plain_elements, small_table_elements
+from engine.compile.overheads import is_copied, is_plain, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
-from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes
+from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes, row_width
 from engine.compile.unfused import unfused_costs
 from engine.ops.core.costs import CostKind
 
@@ -407,7 +407,8 @@ def _leaving(layer: Layer, latency: Latency) -> Traffic:
 def _output_bytes(layer: Layer, latency: Latency) -> int:
     """Bytes of a result that leaves the subgraph."""
     if is_plain(layer, latency):
-        return plain_elements(layer.output_shape, latency.plain_channels) * layer.output_bits // 8
+        *pixels, channels = layer.output_shape
+        return math.prod(pixels) * row_width(channels, latency.output_row) * layer.output_bits // 8
     row = latency.planar_row if _is_narrow_planar(layer) else None
     return ddr_bytes(layer.output_shape, layer.output_bits, row or latency.output_row)
 

@@ -241,7 +241,8 @@ class Fitted(Data):
         int16_factor: cost of a convolution with int16 input relative to int8.
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
-        begin_us: what a load of weights takes besides where they are loaded ahead.
+        begin_us: what a load of weights, of a table or of parameters takes besides its traffic.
+        ahead_share: part of a layer's work that goes on while the weights of the next one are loaded.
         ahead_bytes: weights that the chip holds where they are loaded ahead of their layers; 0: none are.
         pipeline_bytes: traffic of a subgraph at which half of what the engines do beside the busiest one is hidden.
         pipeline_power: how sharply hiding sets in around ``pipeline_bytes``.
@@ -275,6 +276,7 @@ class Fitted(Data):
     load_gbps: float
     store_gbps: float
     begin_us: float = 0.0
+    ahead_share: float = 0.0
     ahead_bytes: float = 0.0
     pipeline_bytes: float
     pipeline_power: float
@@ -402,6 +404,8 @@ class Overhead(StrEnum):
     """Rows of each channel, of 128 pixels at most, that pools of int16 read and compute."""
     DEEP_REDUCE = "deep_reduce"
     """Results of reductions of more than four dimensions."""
+    DEEP_MAXIMUM = "deep_maximum"
+    """Results of maxima over another than the last of more than four dimensions: it becomes the last, and goes back."""
     PLAIN = "plain"
     """Int32 elements that leave the chip NHWC, channels padded (``Latency.plain_channels``)."""
     PLANAR = "planar"
