@@ -37,7 +37,7 @@ _EXACT = 0.01
 """Errors below this part of a network all count the same: the sum of absolute errors has no derivative at 0."""
 _ROUNDS = 30
 """Of reweighting, after which the constants change no more."""
-_STEPS = 2
+_STEPS = 4
 """Of the whole: loads hide behind what layers wait for, so that estimates are not quite linear in the constants."""
 _PULL_KIN = 0.03
 """Of kin towards their mean, per relative distance from it."""

@@ -306,3 +306,13 @@ def test_a_product_broadcast_over_channels_is_as_dear_as_one_of_two_maps() -> No
 
     assert computing((1, 28, 28, 1)) == pytest.approx(computing(shape))
     assert computing((1, 28, 28, 1)) > 300 > 10 > computing((1, 1, 1, 64))
+
+
+def test_a_maximum_of_five_dimensions_makes_its_own_the_last() -> None:
+    """Asked on bayes-e: the larger of two maps of 16 x 12 x 8 takes 55 us; a mean has its own overhead."""
+    shapes = ((1, 1, 8, 16, 12), (1, 2, 8, 16, 12))
+    latency = load_latency("bayes-e")
+    largest = layer(CostKind.REDUCE, *shapes).model_copy(update={"op_type": "HzQuantizedReduceMax"})
+    assert list(amounts(largest, Overlap.GROUPS, latency)) == [(Overhead.DEEP_MAXIMUM, 1.536)]
+    assert overhead_us(largest, Overlap.GROUPS, latency) == pytest.approx(55, rel=0.1)
+    assert list(amounts(layer(CostKind.REDUCE, *shapes), Overlap.GROUPS, latency)) == [(Overhead.DEEP_REDUCE, 1.536)]

@@ -48,6 +48,16 @@ def test_averages_over_all_pixels_load_parameters(shape: tuple[int, ...], more: 
     assert loaded("bayes-e", alone(CostKind.REDUCE, shape, MAP)) - nothing == more
 
 
+@pytest.mark.parametrize(
+    ("channels", "padded"),
+    [(2, 4), (5, 8), (6, 8), (8, 8), (12, 16), (17, 32), (21, 32), (49, 64), (72, 72), (100, 100), (196, 196)],
+)
+def test_channels_of_results_that_stay_nhwc_are_padded_as_pixels_of_a_row(channels: int, padded: int) -> None:
+    """Asked on bayes-e: bytes stored by subgraphs of seeds 41 and 4129 to 4136, 100 columns of a product among them."""
+    plain = alone(CostKind.CONV, (1, 9, 9, channels), (1, 9, 9, 16), output_bits=32, planar=False)
+    assert moved("bayes-e", plain).stored == 9 * 9 * padded * 4
+
+
 def test_products_of_bernoulli2_load_258_bytes_per_channel() -> None:
     one = loaded("bernoulli2", alone(CostKind.MUL, MAP, MAP, MAP))
     assert one - loaded("bernoulli2", alone(CostKind.JOIN, MAP, MAP, MAP)) == 258 * 64
