@@ -294,7 +294,7 @@ def test_loads_run_ahead_as_far_as_there_is_room() -> None:
 
 
 def test_inputs_are_arranged_by_blocks_of_channels_while_weights_are_loaded() -> None:
-    """Asked on bayes-e: 128 x 128 pixels of one or three channels take 8.5 us on their pages, of 16 channels 20."""
+    """Asked on bayes-e, pages less multiply-accumulates: 128 x 128 pixels take 8.5 to 10.7 us up to 8 channels."""
     latency = load_latency("bayes-e")
     times = {
         channels: layer_costs(alone(CostKind.CONV, (1, 128, 128, 16), (1, 128, 128, channels), inner=False), latency)[
@@ -302,7 +302,7 @@ def test_inputs_are_arranged_by_blocks_of_channels_while_weights_are_loaded() ->
         ].entering_us
         for channels in (1, 3, 8, 16)
     }
-    assert times[1] == times[3] == times[8] == pytest.approx(8.5, rel=0.25)
+    assert times[1] == times[3] == times[8] == pytest.approx(9.6, rel=0.12)
     assert times[16] == pytest.approx(2 * times[8])
 
 
