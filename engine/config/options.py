@@ -22,8 +22,7 @@ class CalibrationChoice(BaseModel):
         asymmetric: unsigned integers for the tensors that
             :func:`engine.calibrate.methods.asymmetric.unsigned_tensors` names.
         bias_correction: the original's correction of biases
-            (:func:`engine.calibrate.corrections.bias.correct_in_turn`), but where
-            :attr:`engine.calibrate.CalibrationOptions.idle_bias_correction` says why not.
+            (:func:`engine.calibrate.corrections.bias.correct_in_turn`).
         order_independent_kl: not in the original: histograms over the range of all samples instead of the first 8.
         mse_thresholds: not in the original: thresholds of least squared error instead of the method's.
         nodewise_methods: not in the original: one method per tensor

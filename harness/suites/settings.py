@@ -199,14 +199,12 @@ class Settings(ConversionOptions):
             "order_independent_kl": method.needs_histogram or self.nodewise_methods,
             "mse_thresholds": elementary,
             "nodewise_methods": elementary,
-            "bias_correction": method.needs_data and method is not CalibrationType.DEFAULT,
             "cross_layer_equalization": method is not CalibrationType.LOAD,
             "integer_bias_correction": method is not CalibrationType.SKIP,
         }
         idle = {name: f"calibration_type {method.value!r}" for name, means in means_something.items() if not means}
-        for other in ("asymmetric", "mean_bias_correction"):
-            if getattr(self, other):
-                idle.setdefault("bias_correction", other)
+        if self.mean_bias_correction:
+            idle.setdefault("bias_correction", "mean_bias_correction")
         return idle
 
     def applies(self, name: str) -> bool:

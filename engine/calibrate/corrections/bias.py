@@ -1,9 +1,7 @@
 """Options ``bias_correction`` and ``mean_bias_correction``: mean errors of convolutions come out of their biases.
 
-The original (:func:`correct_in_turn`) takes out what every convolution is off on the last sample, all before it
-quantised and corrected. According to its figures, two processes share the convolutions, and neither sees the
-corrections of the other: errors that both see are taken out twice, which doubles the square error on other samples
-(reference/calibration.md 1). Found from the measured node table, see docs/calibration.md.
+The original (:func:`correct_in_turn`) takes out what every convolution is off on the last sample, where that makes its
+result more similar, and keeps what it did where that makes the outputs more similar.
 
 ptqlab's own correction (:func:`correct_biases`) measures every convolution with its own weight and input quantised and
 all before it in float, over several samples: nothing is taken out twice, and no sample weighs more.
@@ -11,7 +9,7 @@ all before it in float, over several samples: nothing is taken out twice, and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -21,10 +19,11 @@ from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
 from engine.calibrate.methods.thresholds import names_before_calibration
+from engine.floats.compare import cosine32
 from engine.floats.fake_quantization import fake_quantize
 from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, set_constant, shape_of
-from engine.rulebook.integers import BIAS_CORRECTION_RACE
+from engine.rulebook.integers import BIAS_CORRECTION_SAMPLE
 from engine.rulebook.marks import note
 
 Vector = NDArray[np.float64]
@@ -34,62 +33,60 @@ Biases = dict[str, NDArray[np.float32]]
 BIAS_SAMPLES = 8
 """Samples that our mean error is taken over: it changes little with more, and each costs two forwards."""
 
-_GROUP = 4
-"""Convolutions that a process of the original takes at a time."""
-
 
 def correct_in_turn(
-    optimized: ir.Model, calibrated: ir.Model, data: CalibrationData, *, threads: int | None = None
+    optimized: ir.Model,
+    calibrated: ir.Model,
+    data: CalibrationData,
+    *,
+    order: Sequence[str] | None = None,
+    threads: int | None = None,
 ) -> ir.Model:
     """A copy of ``calibrated`` with biases as the original corrects them, on the last sample.
 
-    Which corrections a convolution sees depends on timing in the original. Here, as was measured, the first process
-    takes two groups while the second starts; then they take turns. All eleven corrections of ``senet_fc_c`` are the
-    error on the last sample to 1e-7, but of a model in which some of the convolutions before are corrected and others
-    are not: the first three see none, the sixth those of the first three, the seventh those of the second and third.
+    One convolution after the other loses the mean error of its result, all others as they are by then, if the result
+    is more similar to the float one without it. All are as they were if that does not make the outputs more similar.
+    A convolution without a bias gets one.
 
-    Nothing is corrected where a quantised convolution has no bias (:func:`without_bias`).
+    Which order the original takes follows no rule that is known: another process takes another one for the same
+    network, and all networks of as many convolutions have one in the same process (docs/evidence/agreement.md).
 
     Args:
         optimized: the float graph.
         calibrated: the same with thresholds; not changed.
         data: calibration data.
+        order: names of the convolutions; None for that from the outputs to the inputs, with which most of the networks
+            are left alone that the original leaves alone.
         threads: CPU threads; None for all.
     """
     results = {name: str(node.outputs[0].name) for name, node in _correctable(calibrated).items()}
-    if without_bias(calibrated):
-        return calibrated.clone()
     feed = next(finite_samples(data, reversed(range(len(data)))), None)
     if not results or feed is None:
         return calibrated.clone()
-    outputs = names_before_calibration(calibrated)  # calibrated outputs of the graph have other names in the float one
-    names = {result: outputs.get(result, result) for result in results.values()}
+    renamed = names_before_calibration(calibrated)  # calibrated outputs of the graph have other names in the float one
+    outputs = [str(value.name) for value in calibrated.graph.outputs]
+    fetched = list(dict.fromkeys([*results.values(), *outputs]))
+    names = {name: renamed.get(name, name) for name in fetched}
     wanted = FloatSession(optimized, list(names.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
     adjustable, biases = _with_biases_as_inputs(calibrated)
-    session = FloatSession(adjustable, list(results.values()), threads=threads, kernels=Kernels.PLAIN, max_batch=1)
-    found = {name: np.empty(shape, np.float32) for name, shape in session.outputs.items()}
-    seen: tuple[Biases, Biases] = dict(biases), dict(biases)
-    errors: dict[str, Vector] = {}
-    for index, (name, result) in enumerate(results.items()):
-        known = seen[_process(index)]
-        session.run_into(feed | known, found)
-        errors[name] = _per_channel(found[result] - wanted[names[result]])
-        known[_bias_input(name)] = np.asarray(known[_bias_input(name)] - errors[name], np.float32)
+    session = FloatSession(adjustable, fetched, threads=threads, kernels=Kernels.PLAIN, max_batch=1)
+    uncorrected = found = session.run(feed | biases)
+    corrections: dict[str, Vector] = {}
+    for name in reversed(results) if order is None else order:
+        result, expected = results[name], wanted[names[results[name]]]
+        error = _per_channel(found[result] - expected)
+        tried = biases | {_bias_input(name): np.asarray(biases[_bias_input(name)] - error, np.float32)}
+        then = session.run(feed | tried)
+        if cosine32(then[result], expected) > cosine32(found[result], expected):
+            biases, found, corrections[name] = tried, then, error
     corrected = calibrated.clone()
-    _take_from_bias(corrected, errors)
-    for node in corrected.graph:
-        if str(node.name) in errors:
-            note(node, BIAS_CORRECTION_RACE)
+    before, after = ([cosine32(each[name], wanted[names[name]]) for name in outputs] for each in (uncorrected, found))
+    if sum(after) > sum(before):
+        _take_from_bias(corrected, corrections)
+        for node in corrected.graph:
+            if str(node.name) in corrections:
+                note(node, BIAS_CORRECTION_SAMPLE)
     return corrected
-
-
-def without_bias(calibrated: ir.Model) -> tuple[str, ...]:
-    """Names of the quantised convolutions that have no bias; one is enough to keep the original from correcting any.
-
-    All 66 biases of ``yolo11_c`` are those of the float model; its 67th convolution, a ``MatMul``, has none
-    (provisional, 1 network; two that were drawn contradict it: there such a convolution gets a bias).
-    """
-    return tuple(name for name, node in _correctable(calibrated).items() if _bias(node) is None)
 
 
 def _with_biases_as_inputs(calibrated: ir.Model) -> tuple[ir.Model, Biases]:
@@ -108,12 +105,6 @@ def _with_biases_as_inputs(calibrated: ir.Model) -> tuple[ir.Model, Biases]:
 
 def _bias_input(convolution: str) -> str:
     return f"{convolution}/bias"
-
-
-def _process(index: int) -> int:
-    """Which of the original's two processes corrects convolution ``index``."""
-    group = index // _GROUP
-    return int(group > 0 and group % 2 == 0)
 
 
 def with_biases_of(calibrated: ir.Model, optimized: ir.Model) -> ir.Model:

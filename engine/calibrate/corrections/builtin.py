@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import onnx_ir as ir
 
-from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn, without_bias
+from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
 from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.calibrate.corrections.rounding import round_weights
 from engine.calibrate.methods.methods import CalibrationOptions
@@ -37,9 +37,9 @@ class BiasCorrection(Correction):
         return options.bias_correction
 
     def correct(self, calibrated: ir.Model, work: CorrectionWork) -> ir.Model:
-        """See :func:`correct_in_turn`; unchanged where the log says why."""
+        """See :func:`correct_in_turn`."""
         logger.info("Run calibration model with bias correction method with bias samples: 1.")
-        logger.warning("bias_correction %s.", _about_bias_correction(work.options, without_bias(calibrated)))
+        logger.warning("bias_correction %s.", _about_bias_correction(work.options))
         if not work.options.corrects_biases_in_turn:
             return calibrated
         return correct_in_turn(work.optimized, calibrated, work.data, threads=work.threads)
@@ -69,22 +69,13 @@ CORRECTIONS: Mapping[str, Correction] = MappingProxyType(
 """By the word of ``optimization``."""
 
 
-def _about_bias_correction(options: CalibrationOptions, unbiased: Sequence[str]) -> str:
+def _about_bias_correction(options: CalibrationOptions) -> str:
     if options.mean_bias_correction:
         return "has no effect together with mean_bias_correction, which replaces it"
     if options.takes_mean_errors:
         return "is computed like mean_bias_correction, because compatibility is clean"
-    if options.idle_bias_correction is not None:
-        return (
-            f"has no effect with {options.idle_bias_correction}, as in the original toolchain: biases stay as they "
-            "are. mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
-        )
-    if unbiased:
-        return (
-            f"has no effect, as in the original toolchain, because convolution {unbiased[0]} has no bias. "
-            "mean_bias_correction and integer_bias_correction, which the original lacks, do have one"
-        )
     return (
-        "follows the original toolchain: it fits the last sample, and the similarities of the calibrated model are to "
-        "a float model with the same biases. mean_bias_correction is more accurate"
+        "follows the original toolchain, but for the order of convolutions, which no rule foretells: it fits the last "
+        "sample, and the similarities of the calibrated model are to a float model with the same biases. "
+        "mean_bias_correction is more accurate"
     )

@@ -16,7 +16,7 @@ from engine.calibrate.statistics.distribution import Distribution, clamp_percent
 from engine.config.options import CalibrationChoice
 from engine.errors import ConfigError, UnsupportedError
 from engine.extensions import CALIBRATION_METHODS, OwnMethod
-from engine.rulebook.integers import BIAS_CORRECTION_RACE, KL_STEPS, imitates
+from engine.rulebook.integers import BIAS_CORRECTION_SAMPLE, KL_STEPS, imitates
 from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
@@ -30,26 +30,14 @@ class CalibrationOptions(CalibrationChoice):
     """How thresholds are chosen, and what follows from that."""
 
     @property
-    def idle_bias_correction(self) -> str | None:
-        """What makes ``bias_correction`` change nothing, as in the original (reference/calibration.md 1); None
-        where it works.
-        """
-        if self.asymmetric:
-            return "asymmetric"
-        if self.calibration_type is CalibrationType.DEFAULT:
-            return "calibration_type default"
-        return None
-
-    @property
     def corrects_biases_in_turn(self) -> bool:
         """Whether biases are corrected as in the original; :attr:`takes_mean_errors` takes the place of that."""
-        works = self.idle_bias_correction is None and self.calibration_type.needs_data
-        return self.bias_correction and works and not self.takes_mean_errors
+        return self.bias_correction and self.calibration_type.needs_data and not self.takes_mean_errors
 
     @property
     def takes_mean_errors(self) -> bool:
         """Whether mean errors are taken out of biases, each once: on request, or in place of the original's way."""
-        right = not imitates(BIAS_CORRECTION_RACE, self.compatibility)
+        right = not imitates(BIAS_CORRECTION_SAMPLE, self.compatibility)
         return self.mean_bias_correction or (self.bias_correction and right and self.calibration_type.needs_data)
 
     @property

@@ -34,7 +34,7 @@ from engine.calibrate.methods.thresholds import (
     unsigned_of,
 )
 from engine.calibrate.statistics.statistics import Statistics
-from engine.floats.compare import cosine
+from engine.floats.compare import cosine32
 from engine.floats.float_model import FloatSession
 from engine.floats.switched import SwitchedModel, SwitchedSample
 from engine.graph.scales import scale_source
@@ -367,15 +367,7 @@ def _similarity(actual: Arrays, expected: Arrays) -> float:
     """Mean cosine over all outputs of a sample, in float32 as the original computes it: outputs that differ by less
     than 1e-7 are equally similar.
     """
-    return float(np.mean([_cosine32(actual[name], expected[name]) for name in expected]))
-
-
-def _cosine32(actual: NDArray[Any], expected: NDArray[Any]) -> float:
-    """In the type of the arrays; where that has no number for it, :func:`cosine`."""
-    a, b = actual.reshape(-1), expected.reshape(-1)
-    with np.errstate(all="ignore"):
-        found = float(np.dot(a, b) / (np.sqrt(np.dot(a, a)) * np.sqrt(np.dot(b, b))))
-    return found if np.isfinite(found) else cosine(actual, expected)
+    return float(np.mean([cosine32(actual[name], expected[name]) for name in expected]))
 
 
 class LayerwiseSearch(Search):

@@ -99,7 +99,7 @@ def test_what_is_read_back_from_files_is_the_same(network: Path) -> None:
 def test_biases_are_corrected_once_with_clean(network: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         original = converted(network, "original", optimization="bias_correction")
-    assert "rule method.bias-correction-race (provisional) on 2 nodes (first, last)" in caplog.text
+    assert "rule method.bias-correction-sample on 2 nodes (first, last)" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         clean = converted(network, "clean", optimization="bias_correction")

@@ -10,7 +10,7 @@ from engine.place import PlacementOptions, place
 from engine.place.options import NodeTypes
 from engine.rulebook.integers import (
     ARITHMETIC,
-    BIAS_CORRECTION_RACE,
+    BIAS_CORRECTION_SAMPLE,
     BORDER_AVERAGE,
     DEFAULT_FIRST_SAMPLE,
     KL_STEPS,
@@ -55,7 +55,7 @@ def test_an_average_over_the_border_is_followed_always() -> None:
     assert noted(AVERAGE, run_on_cpu=frozenset({"pool"})) == []
 
 
-@pytest.mark.parametrize("rule", [BIAS_CORRECTION_RACE, DEFAULT_FIRST_SAMPLE, KL_STEPS])
+@pytest.mark.parametrize("rule", [BIAS_CORRECTION_SAMPLE, DEFAULT_FIRST_SAMPLE, KL_STEPS])
 def test_methods_are_those_of_the_original_unless_clean(rule: str) -> None:
     assert imitates(rule, Compatibility.ORIGINAL)
     assert not imitates(rule, Compatibility.CLEAN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx import helper
 
 from engine.place import place
@@ -34,7 +36,7 @@ def test_every_node_of_a_placed_model_carries_the_rules_that_decided_it() -> Non
 
 
 def test_what_costs_accuracy_is_told_by_node_and_by_rule() -> None:
-    first, second = RULES["arithmetic.hard-sigmoid-slope"], RULES["method.bias-correction-race"]
+    first, second = RULES["arithmetic.hard-sigmoid-slope"], RULES["method.bias-correction-sample"]
     model = network([one("HardSigmoid", "c0")])
     nodes = list(model.graph)
     for node, rules in zip(nodes, ((second,), (first, second), ()), strict=False):
@@ -43,5 +45,8 @@ def test_what_costs_accuracy_is_told_by_node_and_by_rule() -> None:
     note(nodes[0], "device.late-operator")
     note(nodes[0], "arithmetic.of-another-version")
     assert costly(model) == {first: (nodes[1].name,), second: (nodes[0].name, nodes[1].name)}
-    assert (told(first), told(second)) == (f"rule {first.id}", f"rule {second.id} (provisional)")
+    assert second.measured is not None
+    once = replace(second, measured=replace(second.measured, networks=1))
+    assert (told(first), told(second)) == (f"rule {first.id}", f"rule {second.id}")
+    assert told(once) == f"rule {second.id} (provisional)"
     assert [remark(node) for node in nodes[:3]] == [told(second), f"{told(first)}, {told(second)}", ""]

@@ -28,11 +28,12 @@ def test_switches_stand_beside_the_methods_that_they_change() -> None:
         "mnist_a/bayes-e/max",
         "mnist_a/bayes-e/max-bias_correction",
         "mnist_a/bayes-e/max-asymmetric",
+        "mnist_a/bayes-e/max-asymmetric-bias_correction",
     ]
-    with pytest.raises(ConfigError, match=r"bias_correction has no meaning with calibration_type 'default'"):
-        suite(trials=[{"calibration_type": "default", "bias_correction": True}])
-    with pytest.raises(ConfigError, match=r"bias_correction has no meaning with asymmetric"):
-        suite(trials=[{"asymmetric": True, "bias_correction": True}])
+    with pytest.raises(ConfigError, match=r"bias_correction has no meaning with calibration_type 'skip'"):
+        suite(trials=[{"calibration_type": "skip", "bias_correction": True}])
+    with pytest.raises(ConfigError, match=r"bias_correction has no meaning with mean_bias_correction"):
+        suite(trials=[{"mean_bias_correction": True, "bias_correction": True}])
     with pytest.raises(ConfigError, match=r"trials\.0.*mse_thresholds has no meaning with calibration_type 'mix'"):
         suite(trials=[{"calibration_type": "mix", "mse_thresholds": True}])
     with pytest.raises(ConfigError, match="adaptive_rounding has no meaning with engine onnxruntime"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -11,40 +9,39 @@ from onnx import helper
 
 from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, run_calibration
 from engine.calibrate.corrections.bias import (
-    _process,
     correct_biases,
     correct_in_turn,
     mean_errors,
     with_biases_of,
-    without_bias,
 )
 from engine.ir import constant_of, to_bytes
 from engine.place import PlacementOptions, place
-from engine.rulebook.integers import BIAS_CORRECTION_RACE
+from engine.rulebook.integers import BIAS_CORRECTION_SAMPLE
 from engine.rulebook.marks import costly
 from tests.engine.calibrate.models import DATA, add_calibration, calibrated_residual, graph, residual
 
 
 @pytest.mark.parametrize("options", [{"asymmetric": True}, {"calibration_type": "default"}])
-def test_where_bias_correction_is_idle_mean_bias_correction_works(options: dict[str, object]) -> None:
-    plain = to_bytes(calibrated_residual(**options))
-    assert to_bytes(calibrated_residual(**options, bias_correction=True)) == plain
-    own = to_bytes(calibrated_residual(**options, mean_bias_correction=True))
-    assert own != plain
-    assert to_bytes(calibrated_residual(**options, bias_correction=True, mean_bias_correction=True)) == own
+def test_mean_bias_correction_replaces_the_originals(options: dict[str, object]) -> None:
+    plain, theirs, own, both = (
+        to_bytes(calibrated_residual(**options, **dict.fromkeys(words, True)))
+        for words in ((), ("bias_correction",), ("mean_bias_correction",), ("bias_correction", "mean_bias_correction"))
+    )
+    assert own == both
+    assert len({plain, theirs, own}) == 3
 
 
 def test_bias_correction_in_turn_leaves_the_last_sample_without_mean_error() -> None:
     data, calibrated = ArrayData(DATA), calibrated_residual()
     before = to_bytes(calibrated)
-    corrected = correct_in_turn(residual(), calibrated, data)
+    corrected = correct_in_turn(residual(), calibrated, data, order=["conv0", "conv1"])
     feed = data.read(len(data) - 1, len(data))
     convolutions = [node for node in residual().graph if node.op_type == "Conv"]
     results = [str(node.outputs[0].name) for node in convolutions]
     wanted = FloatSession(residual(), results).run(feed)
     old, new = (FloatSession(model, results).run(feed) for model in (calibrated, corrected))
     assert to_bytes(calibrated) == before
-    for name in results:  # two convolutions are one group, which one process corrects
+    for name in results:
         assert np.abs((old[name] - wanted[name]).mean(axis=(0, 2, 3))).max() > 1e-4
         np.testing.assert_allclose((new[name] - wanted[name]).mean(axis=(0, 2, 3)), 0, atol=2e-6)
 
@@ -73,30 +70,6 @@ def test_convolutions_that_are_calibrated_outputs_are_corrected(word: str) -> No
     assert np.abs(constant_of(node.inputs[2])).max() > 0
 
 
-def test_a_convolution_without_bias_keeps_all_from_being_corrected(caplog: pytest.LogCaptureFixture) -> None:
-    """As in ``yolo11_c``."""
-    rng, data = np.random.default_rng(0), ArrayData(DATA)
-    constants = {
-        "w": rng.standard_normal((4, 3, 3, 3)),
-        "b": rng.standard_normal(4),
-        "v": rng.standard_normal((2, 4, 1, 1)),
-    }
-    nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["m"], name="first"),
-        helper.make_node("Conv", ["m", "v"], ["y"], name="second"),
-    ]
-    model = graph(
-        nodes, {"x": (1, 3, 6, 5)}, ["y"], {name: array.astype(np.float32) for name, array in constants.items()}
-    )
-    placed = place(model, "bayes-e").model
-    plain = run_calibration(model, placed, data, CalibrationOptions())
-    assert without_bias(plain) == ("second",)
-    with caplog.at_level("WARNING"):
-        corrected = run_calibration(model, placed, data, CalibrationOptions(bias_correction=True))
-    assert to_bytes(corrected) == to_bytes(plain)
-    assert "has no effect, as in the original toolchain, because convolution second has no bias" in caplog.text
-
-
 def test_the_float_graph_takes_over_corrected_biases() -> None:
     corrected = correct_in_turn(residual(), calibrated_residual(), ArrayData(DATA))
     reference = with_biases_of(corrected, residual())
@@ -109,11 +82,6 @@ def test_the_float_graph_takes_over_corrected_biases() -> None:
     for name, bias in theirs.items():
         np.testing.assert_array_equal(ours[name], bias)
     assert not np.array_equal(theirs["conv0"], old)
-
-
-def test_the_processes_of_the_original_take_turns() -> None:
-    assert [_process(index) for index in range(0, 28, 4)] == [0, 0, 1, 0, 1, 0, 1]
-    assert [_process(index) for index in range(6, 14)] == [0, 0, 1, 1, 1, 1, 0, 0]
 
 
 def test_bias_correction_brings_the_means_back() -> None:
@@ -175,26 +143,60 @@ def test_errors_of_changed_weights_are_measured_against_the_old_ones() -> None:
     assert mean_errors(changed, data, 2, origin=origin)["conv"] == pytest.approx([0.25])
 
 
-@pytest.mark.parametrize(("process", "second"), [(lambda index: 0, 0.0), (lambda index: index, 0.25)])
-def test_processes_do_not_see_what_the_other_corrected(
-    monkeypatch: pytest.MonkeyPatch, process: Callable[[int], int], second: float
-) -> None:
-    """The first convolution's input loses 0.25; its correction takes that out of the second, or nobody has told it."""
+def two_convolutions(weight: float = 1.0) -> tuple[ir.Model, ir.Model]:
+    """``y = weight (x + 0) + x`` of two channels of which the second keeps what it was, float and calibrated."""
     nodes = [
         helper.make_node("Conv", ["x", "v", "b"], ["c"], name="first"),
-        helper.make_node("Conv", ["c", "w", "b"], ["y"], name="second"),
+        helper.make_node("Conv", ["c", "w"], ["y"], name="second"),
     ]
-    one = np.ones((1, 1, 1, 1), np.float32)
-    model = graph(nodes, {"x": (1, 1, 1, 2)}, ["y"], {"v": one, "w": one, "b": np.zeros(1, np.float32)})
+    v = np.asarray([[[[1.0]], [[0.0]]], [[[0.0]], [[1.0]]]], np.float32)
+    w = np.asarray([[[[weight]], [[0.0]]], [[[0.0]], [[1.0]]]], np.float32)
+    model = graph(nodes, {"x": (1, 2, 1, 2)}, ["y"], {"v": v, "w": w, "b": np.zeros(2, np.float32)})
     calibrated = model.clone()
     add_calibration(calibrated, "x", thresholds=[127.0], scales=[1.0])
-    add_calibration(calibrated, "w", thresholds=[1.0], scales=[1 / 64])
-    monkeypatch.setattr("engine.calibrate.corrections.bias._process", process)
-    corrected = correct_in_turn(model, calibrated, ArrayData({"x": np.full((1, 1, 1, 2), 1.25, np.float32)}))
-    biases = [constant_of(node.inputs[2]).tolist() for node in corrected.graph if node.op_type == "Conv"]
-    assert biases == [[0.25], [second]]
+    add_calibration(calibrated, "w", thresholds=[weight], scales=[weight / 64])
+    return model, calibrated
+
+
+TWO = ArrayData({"x": np.asarray([[[[1.25, 1.25]], [[4.0, 4.0]]]], np.float32)})
+"""In steps of 1 the first channel loses 0.25, and the second nothing."""
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (["first", "second"], {"first": [0.25, 0.0]}),  # nothing is left to take out of the second
+        (["second", "first"], {"first": [0.25, 0.0], "second": [0.25, 0.0]}),  # taken out twice
+    ],
+)
+def test_what_is_corrected_before_is_seen(order: list[str], expected: dict[str, list[float]]) -> None:
+    model, calibrated = two_convolutions()
+    corrected = correct_in_turn(model, calibrated, TWO, order=order)
+    found = {str(node.name): node.inputs[2] for node in corrected.graph if node.op_type == "Conv" and node.inputs[2:]}
+    assert {name: constant_of(value).tolist() for name, value in found.items()} == expected
+
+
+def test_nothing_is_corrected_where_outputs_are_not_more_similar() -> None:
+    """3 is quantised to 4: the second takes 1 out, then the first as much, and 2 is further from 3 in angle."""
+    model, calibrated = two_convolutions(weight=4.0)
+    data = ArrayData({"x": np.asarray([[[[0.75, 0.75]], [[4.0, 4.0]]]], np.float32)})
+    once, twice = (
+        correct_in_turn(model, calibrated, data, order=order) for order in (["first", "second"], ["second", "first"])
+    )
+    assert to_bytes(once) != to_bytes(calibrated.clone())
+    assert to_bytes(twice) == to_bytes(calibrated.clone())
+
+
+def test_a_convolution_without_a_bias_gets_one() -> None:
+    model, calibrated = one_convolution(1.0, bias=False), one_convolution(1.0, bias=False)
+    calibration = next(node for node in model.graph if node.op_type == "HzCalibration")
+    calibration.outputs[0].replace_all_uses_with(calibration.inputs[0])
+    model.graph.remove(calibration, safe=True)
+    data = ArrayData({"x": np.asarray([[[[0.25, 3.25]], [[0.75, 2.75]]]], np.float32)})
+    (node,) = (node for node in correct_in_turn(model, calibrated, data).graph if node.op_type == "Conv")
+    assert constant_of(node.inputs[2]).tolist() == [-0.25]
 
 
 def test_nodes_that_were_corrected_in_turn_are_marked() -> None:
     corrected = correct_in_turn(residual(), calibrated_residual(), ArrayData(DATA))
-    assert {rule.id: nodes for rule, nodes in costly(corrected).items()} == {BIAS_CORRECTION_RACE: ("conv0", "conv1")}
+    assert {rule.id: nodes for rule, nodes in costly(corrected).items()} == {BIAS_CORRECTION_SAMPLE: ("conv0", "conv1")}

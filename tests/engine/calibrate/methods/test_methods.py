@@ -95,23 +95,22 @@ def test_kl_takes_steps_in_the_original_way_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "idle", "in_turn", "means"),
+    ("given", "in_turn", "means"),
     [
-        ({}, None, False, False),
-        ({"bias_correction": True}, None, True, False),
-        ({"bias_correction": True, "asymmetric": True}, "asymmetric", False, False),
-        ({"bias_correction": True, "calibration_type": "default"}, "calibration_type default", False, False),
-        ({"bias_correction": True, "calibration_type": "skip"}, None, False, False),
-        ({"bias_correction": True, "mean_bias_correction": True}, None, False, True),
-        ({"bias_correction": True, "compatibility": "clean"}, None, False, True),
-        ({"bias_correction": True, "compatibility": "clean", "asymmetric": True}, "asymmetric", False, True),
-        ({"bias_correction": True, "compatibility": "clean", "calibration_type": "load"}, None, False, False),
-        ({"compatibility": "clean"}, None, False, False),
+        ({}, False, False),
+        ({"bias_correction": True}, True, False),
+        ({"bias_correction": True, "asymmetric": True}, True, False),
+        ({"bias_correction": True, "calibration_type": "default"}, True, False),
+        ({"bias_correction": True, "calibration_type": "skip"}, False, False),
+        ({"bias_correction": True, "mean_bias_correction": True}, False, True),
+        ({"bias_correction": True, "compatibility": "clean"}, False, True),
+        ({"bias_correction": True, "compatibility": "clean", "asymmetric": True}, False, True),
+        ({"bias_correction": True, "compatibility": "clean", "calibration_type": "load"}, False, False),
+        ({"compatibility": "clean"}, False, False),
     ],
 )
-def test_which_way_biases_are_corrected(given: dict[str, object], idle: str | None, in_turn: bool, means: bool) -> None:
+def test_which_way_biases_are_corrected(given: dict[str, object], in_turn: bool, means: bool) -> None:
     chosen = options(**given)
-    assert chosen.idle_bias_correction == idle
     assert (chosen.corrects_biases_in_turn, chosen.takes_mean_errors) == (in_turn, means)
 
 
