@@ -74,16 +74,22 @@ def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions, book: 
     typed = {name for name, types in options.node_info.items() if types.input_type or types.output_type}
     joined = [node for node in model.graph if str(node.name) in typed and joins_operands(node)]
     asked = frozenset(str(v.name) for v in (*wanted, *(v for node in joined for v in node.inputs if v is not None)))
-    for chain, index in _sums(network.chains):
-        inside = {key: None for node in chain[index - 1 : -1] for key in wanted.get(node.outputs[0], ())}
-        if inside and chain[-1].outputs[0] not in wanted:
-            site = Chained(chain, index, _granted(network, wanted, decided).types)
+    inside = {
+        node.outputs[0]: (chain, index)
+        for chain, index in _sums(network.chains)
+        for node in chain[index - 1 : -1]
+        if chain[-1].outputs[0] not in wanted
+    }
+    told: Requests = {}
+    for value, keys in wanted.items():
+        if value in inside:
+            site = Chained(*inside[value], _granted(network, told, {}).types)
             rule = book.widths.of_sums.decide(site, march.family)
             if rule is not None:
-                value = rule.then(site)
-                wanted[value] = inside
-                _note(decided, value, rule.id)
-    return _granted(network, wanted, decided)._replace(asked=asked)
+                told.setdefault(rule.then(site), {}).update(keys)
+                _note(decided, rule.then(site), rule.id)
+        told.setdefault(value, {}).update(keys)
+    return _granted(network, told, decided)._replace(asked=asked)
 
 
 class _Network(NamedTuple):

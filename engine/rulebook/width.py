@@ -103,7 +103,9 @@ def _sums_int16_from_outside(site: Chained) -> bool:
     )
 
 
-HEAD_READS_INT16 = Pattern[Chained]("is part of a convolution that reads int16", _reads_int16)
+READS_INT16 = Pattern[Chained]("is part of a convolution that reads int16", _reads_int16) | Pattern(
+    "reads int16 besides the convolution", _sums_int16_from_outside
+)
 
 OF_HEADS: Table[Chained, Told] = Table(
     "width",
@@ -126,8 +128,9 @@ OF_SUMS: Table[Chained, Told] = Table(
     [
         Rule(
             "width.inside-sum",
-            "What is asked of a convolution in front of its sum is asked of the sum, if the convolution reads int8.",
-            ~HEAD_READS_INT16,
+            "What is asked of a convolution in front of its sum is asked of the sum, unless what was asked before, "
+            "node by node and operand by operand, has the sum computed apart.",
+            ~READS_INT16,
             _of_result,
             BAYES,
         ),
@@ -141,8 +144,7 @@ SUMS: Table[Chained, str] = Table(
         Rule(
             "width.sum-apart",
             "A sum that reads int16, or whose convolution does, is computed apart; an int16 result does not matter.",
-            Pattern[Chained]("is a sum", lambda site: joins(site.node))
-            & (HEAD_READS_INT16 | Pattern("reads int16 besides the convolution", _sums_int16_from_outside)),
+            Pattern[Chained]("is a sum", lambda site: joins(site.node)) & READS_INT16,
             "is computed apart from the convolution",
             BAYES,
         ),
