@@ -33,6 +33,9 @@ AXES_AS_INPUT = {"ReduceMax": 18, "ReduceSum": 13}
 """First opset whose reduction takes its axes as an input."""
 
 
+MOVED_BY = frozenset({"Reshape", "Transpose"})
+"""Movements of a Softmax's result that have been seen in front of what computes with it."""
+
 FURTHEST_BELOW = 255
 """How far an int8 number can lie below another, the first entry of ``table_params``."""
 
@@ -96,8 +99,9 @@ class SoftmaxRule(FloatRule):
     def decompose(self, node: ir.Node, wide: bool = False) -> Sequence[ir.Node]:
         """The six nodes, named like the original's; thresholds of what cannot exceed 1 are fixed.
 
-        That of the result only between int8 parts: those of int16 have it from data (0.319208 in the published log of
-        YOLO11n, 0.136998 in that of YOLOv10n, against 1 in that of YOLOv13n and golden conversion ``bpu_softmax3``).
+        That of the result not between int16 parts if only movements read it (:data:`MOVED_BY`): those have it from data
+        (0.319208 in the published log of YOLO11n, 0.136998 in that of YOLOv10n, two networks drawn; 1 in that of
+        YOLOv13n and in 8 of 8 asked, which a convolution or a product reads).
         """
         x, result = given(node, 0), node.outputs[0]
         shape = shape_of(x)
@@ -109,7 +113,8 @@ class SoftmaxRule(FloatRule):
         powers = parts.add("Exp", "exp", [shifted], shape, fixed=1.0)
         total = parts.reduce("ReduceSum", "reducesum", powers, reduced)
         inverse = parts.add("Reciprocal", "reciprocal", [total], reduced, fixed=1.0)
-        parts.add("Mul", "mul", [powers, inverse], shape, output=result.name, fixed=None if wide else 1.0)
+        is_moved = {user.op_type for user in result.consumers()} <= MOVED_BY
+        parts.add("Mul", "mul", [powers, inverse], shape, output=result.name, fixed=None if wide and is_moved else 1.0)
         return parts.nodes
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

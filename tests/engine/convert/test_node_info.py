@@ -73,6 +73,19 @@ def test_a_softmax_runs_on_the_bpu_where_it_is_asked_for(info: dict[str, str], w
     assert result.integer_outputs[0].distance.cosine > 0.999
 
 
+@pytest.mark.parametrize("on", [None, "CPU"])
+def test_int16_for_all_nodes_runs_every_softmax_on_the_bpu_that_is_not_asked_for_elsewhere(on: str | None) -> None:
+    """As in five Softmaxes of four networks drawn, on bayes-e and bayes."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("Softmax", ["c"], ["y"], "softmax", axis=3),
+    ]
+    asked = {"node_info": {"softmax": {"ON": on}}} if on else {}
+    result = converted(nodes, {"w": weight()}, asked, {"optimization": "set_all_nodes_int16"})
+    rows = [row for row in result.nodes if row.node.startswith("softmax")]
+    assert [(row.on, row.type) for row in rows[:1]] == [("CPU", "Softmax") if on else ("BPU", "HzQuantizedReduceMax")]
+
+
 @pytest.mark.parametrize(
     ("info", "width", "thresholds"),
     [
@@ -99,7 +112,7 @@ def test_the_parts_of_a_softmax_have_one_width_and_fixed_ranges(
     assert {name: calibrations[name].thresholds.tolist() for name in thresholds} == {
         name: pytest.approx([value]) for name, value in thresholds.items()
     }
-    assert (calibrations["s"].thresholds[0] == 1.0) == (width == "int8")
+    assert calibrations["s"].thresholds[0] == 1.0
 
 
 def conv(source: str, target: str, constant: str = "w") -> onnx.NodeProto:
