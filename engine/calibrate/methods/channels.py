@@ -66,7 +66,7 @@ class ChannelReaders:
         """What every channel is multiplied by: the largest factor that one of the readers asks for.
 
         A convolution asks for what brings its largest weights down, which are divided by the same factor; one that
-        only adds the tensor asks for channels of equal maxima. To the last bit those of 250 tensors that were asked on
+        only adds the tensor asks for channels of equal maxima. To the last bit those of 282 tensors that were asked on
         three marches (docs/evidence/agreement.md).
 
         Args:
