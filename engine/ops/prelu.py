@@ -24,7 +24,8 @@ from engine.ops.core.schema import DATA_FORMAT, Schema
 class PRelu(QuantizedOperator):
     """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0.
 
-    A half is rounded up, and down where the slope is more than 1 (all 962 halves of 10 slopes asked).
+    A half is rounded up, and down where the slope is more than 1 (all 962 halves of 10 slopes asked, and 5 slopes of
+    LeakyRelu).
     """
 
     op_type = "HzPRelu"

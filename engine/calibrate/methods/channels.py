@@ -96,11 +96,12 @@ def _factors_of_weights(ranges: NDArray[np.float32], weights: NDArray[np.float32
 
     Args:
         ranges: of the channels, the largest being 1; float32, shape (channels,).
-        weights: the largest magnitude among the weights of every channel, same shape; not all zero.
+        weights: the largest magnitude among the weights of every channel, same shape. Those of zeros alone count as
+            equal: nothing is measured of them, and no factor changes them.
         groups: of the convolution; the first of two has the first half of the channels.
     """
-    weights = weights + _FLOOR * weights.max()
-    weights = weights / weights.max()
+    floor = _FLOOR * weights.max()
+    weights = (weights + floor) / (weights.max() + floor) if floor > 0 else np.ones_like(weights)
     factors = np.empty_like(ranges)
     for part in np.split(np.arange(len(ranges)), groups):
         own = np.full(len(part), np.float32(1) / ranges[part].max(), np.float32)
@@ -192,8 +193,10 @@ def _readers_of_channels(value: ir.Value, chip: Chip) -> ChannelReaders | None:
     convolutions: list[tuple[NDArray[np.float32], int]] = []
     is_added = False
     for node in _readers(value):
-        if node.op_type == "Conv" and before_calibration(given(node, 0)) is value and _weight(node) is not None:
-            convolutions.append((_largest_weights(node), attribute(node, "group", 1)))
+        weight = _weight(node, value) if node.op_type == "Conv" else None
+        if weight is not None:
+            groups = attribute(node, "group", 1)
+            convolutions.append((_largest_weights(weight, groups), groups))
         elif not _is_convolved_sum(node, chip):
             return None
         elif _taking_convolution(node, chip) is None and before_calibration(_convolved_operand(node)) is value:
@@ -227,13 +230,15 @@ def _readers(value: ir.Value) -> list[ir.Node]:
     return found
 
 
-def _weight(convolution: ir.Node) -> NDArray[np.float32] | None:
+def _weight(convolution: ir.Node, value: ir.Value) -> NDArray[np.float32] | None:
+    """The constant that ``value`` is convolved with; None where it is not convolved, or with what is computed."""
+    if before_calibration(given(convolution, 0)) is not value:
+        return None
     return constant_of(before_calibration(given(convolution, 1)))
 
 
-def _largest_weights(convolution: ir.Node) -> NDArray[np.float32]:
-    """The largest magnitude among the weights of every input channel, float32, shape (channels,)."""
-    weight, groups = _weight(convolution), attribute(convolution, "group", 1)
-    assert weight is not None
-    of_groups = np.abs(weight).reshape(groups, -1, weight.shape[1], *weight.shape[2:])
+def _largest_weights(weight: NDArray[np.float32], groups: int) -> NDArray[np.float32]:
+    """The largest magnitude among the weights of every input channel, float32, shape (channels,); finite."""
+    magnitudes = np.nan_to_num(np.abs(weight), nan=0.0, posinf=float(_LARGEST))
+    of_groups = magnitudes.reshape(groups, -1, weight.shape[1], *weight.shape[2:])
     return np.asarray(of_groups.max(axis=(1, *range(3, of_groups.ndim))).reshape(-1), np.float32)

@@ -15,7 +15,7 @@ from engine.calibrate.statistics.archive import DAMAGED, Arrays, arrays_digest, 
 from engine.calibrate.statistics.distribution import Distribution, Histogram
 from engine.errors import CalibrationDataError, ConfigError
 
-FORMAT = 4
+FORMAT = 5
 """Version of the file format of :meth:`Statistics.save`."""
 
 

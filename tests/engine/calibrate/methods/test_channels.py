@@ -156,6 +156,21 @@ def test_the_largest_factor_of_several_readers_counts() -> None:
     np.testing.assert_allclose(found, [1.0, 3.0], rtol=0.01)
 
 
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1e-45, 0.0]])
+def test_a_convolution_of_zeros_asks_for_nothing(weights: list[float]) -> None:
+    assert factors([1.0, 0.1], weights).tolist() == [1.0, 1.0]
+
+
+def test_weights_that_are_no_numbers_count_as_zeros_and_infinite_ones_as_large() -> None:
+    weights = {"v": np.asarray([[[[np.nan]], [[-np.inf]]]], np.float32), "w": np.ones((2, 2, 1, 1), np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "c"), helper.make_node("Conv", ["c", "v"], ["y"], "y")]
+    model = graph(nodes, {"x": (1, 2, 4, 4)}, ["y"], weights)
+    model.metadata_props[MARK_MARCH] = "bayes-e"
+    found = tensors_per_channel(model, ["c"])["c"].factors(np.asarray([20.0, 1.0], np.float32))
+    assert np.isfinite(found).all()
+    assert (found[0], found[1] > 3) == (1.0, True)
+
+
 def test_channels_without_values_are_left_alone() -> None:
     assert factors([0.0] * 3, [1.0] * 3).tolist() == [1.0, 1.0, 1.0]
 
