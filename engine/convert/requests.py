@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from engine.config import Config, NodeInfo
 from engine.errors import UnsupportedError
+from engine.facts.moves import is_passive, moved_to
 from engine.frontend.prepared import given_thresholds, given_types
 from engine.frontend.trained import MARK_TRAINED, why_not_trained
 from engine.ops.registry import rule_for
@@ -96,16 +97,28 @@ def _ask_by_type(config: Config, optimized: ir.Model, requests: dict[str, NodeTy
 
 
 def _ask_all_int16(config: Config, optimized: ir.Model, requests: dict[str, NodeTypes]) -> None:
-    """Ask for int16 inputs of all nodes, and for the BPU where an operator runs there on request alone.
+    """Ask for int16 inputs of all nodes that have them, and for the BPU where an operator runs there on request alone.
 
-    So the original has every Softmax (5 in 4 of 4 networks drawn, on bayes-e and bayes).
+    So the original has every Softmax (5 in 4 of 4 networks drawn, on bayes-e and bayes). What has no int16 is not
+    asked: a Resize or pool at the end stays on the CPU, which a request by name keeps on the BPU (3 of 3). What turns
+    values is asked at the end alone: what it gives a MatMul is int8.
     """
     placed = _placed_by_name(config)
     for node in optimized.graph:
         name, rule = str(node.name), rule_for(node)
-        _add_request(requests, name, input_type="int16")
+        is_turned = node.op_type in _TURNING and not _is_moved_to_output(node.outputs[0])
+        if not is_turned and (rule is None or rule.int16_inputs):
+            requests.setdefault(name, NodeTypes(by_name=False))
+            _add_request(requests, name, input_type="int16")
         if rule is not None and rule.on_request and name not in placed:
             _add_request(requests, name, on=Device.BPU)
+
+
+def _is_moved_to_output(value: ir.Value) -> bool:
+    return any(moved.is_graph_output() for moved in moved_to(value, is_passive))
+
+
+_TURNING = frozenset({"Gather", "Reshape", "Transpose"})
 
 
 def _add_request(requests: dict[str, NodeTypes], name: str, **types: str) -> None:

@@ -27,13 +27,15 @@ class _Asked:
     on_bpu: Set[str]
     on_cpu: Set[str]
     typed: bool
+    typed_nodes: Set[str]
 
     @classmethod
     def of(cls, options: PlacementOptions) -> _Asked:
-        return cls(wanted_on_bpu(options), asked_on_cpu(options), options.output_type is not None)
+        typed = {name for name, types in options.node_info.items() if types.input_type or types.output_type}
+        return cls(wanted_on_bpu(options), asked_on_cpu(options), options.output_type is not None, typed)
 
     def site(self, node: ir.Node, march: Chip) -> DeviceSite:
-        return DeviceSite(node, march, self.on_bpu, self.on_cpu, self.typed)
+        return DeviceSite(node, march, self.on_bpu, self.on_cpu, self.typed, self.typed_nodes)
 
 
 def mark_placement(

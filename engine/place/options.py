@@ -21,12 +21,14 @@ class NodeTypes:
         input_type: ``int8`` or ``int16`` for all inputs; ``None`` for the default.
         input_types: type per input index, over ``input_type``.
         output_type: type of the output.
+        by_name: whether the node is asked by its name, and not as all are.
     """
 
     on: str | None = None
     input_type: str | None = None
     input_types: Mapping[int, str] = field(default_factory=dict)
     output_type: str | None = None
+    by_name: bool = True
 
 
 @dataclass(frozen=True)

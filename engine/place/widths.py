@@ -25,6 +25,7 @@ from engine.rulebook.width import (
     Width,
     clipped_alike,
     is_accumulator_at_end,
+    is_moved_in_int8,
     is_read_by_floats,
     is_table,
     joins_operands,
@@ -48,8 +49,8 @@ class Widths(NamedTuple):
         types: per activation tensor that is int16, or int8 on request.
         refusals: requests that fell back to the other type.
         rules: ids of the rules that decided, per tensor.
-        asked: names of the tensors that a node which gives or reads them is asked to have in int16, and of the operands
-            of a Concat of which a type is asked.
+        asked: names of the tensors that a node which gives or reads them is asked by name to have in int16, and of the
+            operands of a Concat of which a type is asked by name.
     """
 
     types: Mapping[ir.Value, str]
@@ -71,9 +72,11 @@ def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions, book: 
     network = _Network(model, march, options, chains(model, march), book)
     decided: Decided = {}
     wanted = _requests(network, INT16, decided)
-    typed = {name for name, types in options.node_info.items() if types.input_type or types.output_type}
+    named = {name: types for name, types in options.node_info.items() if types.by_name}
+    typed = {name for name, types in named.items() if types.input_type or types.output_type}
     joined = [node for node in model.graph if str(node.name) in typed and joins_operands(node)]
-    asked = frozenset(str(v.name) for v in (*wanted, *(v for node in joined for v in node.inputs if v is not None)))
+    by_name = [value for value, askers in wanted.items() if not named.keys().isdisjoint(name for name, _ in askers)]
+    asked = frozenset(str(v.name) for v in (*by_name, *(v for node in joined for v in node.inputs if v is not None)))
     inside = {
         node.outputs[0]: (chain, index)
         for chain, index in _sums(network.chains)
@@ -101,6 +104,11 @@ class _Network(NamedTuple):
     chains: Sequence[list[ir.Node]]
     book: Book
 
+    @property
+    def heads(self) -> dict[ir.Value, ir.Node]:
+        """The first node of the chain that gives a tensor."""
+        return {value: chain[0] for chain in self.chains for value in chain[-1].outputs}
+
 
 def _note(decided: Decided, value: ir.Value, *rules: str) -> None:
     decided.setdefault(value, {}).update(dict.fromkeys(rules))
@@ -115,7 +123,9 @@ def _sums(found: Sequence[list[ir.Node]]) -> list[tuple[list[ir.Node], int]]:
 def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
     """All requests for type ``kind``."""
     requests: Requests = {}
-    heads = {chain[0]: Chained(chain) for chain in network.chains}
+    inside = {
+        node.outputs[0]: Chained(chain, index) for chain in network.chains for index, node in enumerate(chain[:-1])
+    }
     for node in network.model.graph:
         types = network.options.node_info.get(str(node.name))
         rule = rule_for(node)
@@ -124,15 +134,23 @@ def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
         for index in rule.activations(node):
             value = node.inputs[index]
             if value is not None and types.input_types.get(index, types.input_type) == kind:
-                requests.setdefault(value, {})[str(node.name), f"InputType{index}: {kind}"] = None
+                meant = _meant(value, inside, network, decided)
+                requests.setdefault(meant, {})[str(node.name), f"InputType{index}: {kind}"] = None
         if types.output_type == kind:
-            site, value = heads.get(node), node.outputs[0]
-            other = site and network.book.widths.of_heads.decide(site, network.march.family)
-            if site and other:
-                value = other.then(site)
-                _note(decided, value, other.id)
-            requests.setdefault(value, {})[str(node.name), f"OutputType: {kind}"] = None
+            meant = _meant(node.outputs[0], inside, network, decided)
+            requests.setdefault(meant, {})[str(node.name), f"OutputType: {kind}"] = None
     return requests
+
+
+def _meant(value: ir.Value, inside: Mapping[ir.Value, Chained], network: _Network, decided: Decided) -> ir.Value:
+    """The tensor that is asked for where ``value`` is; ``inside``: tensors within chains."""
+    while (site := inside.get(value)) is not None:
+        rule = network.book.widths.of_heads.decide(site, network.march.family)
+        if rule is None:
+            break
+        value = rule.then(site)
+        _note(decided, value, rule.id)
+    return value
 
 
 _Narrowed = dict[ir.Value, dict[tuple[str, str], Narrowing]]
@@ -164,7 +182,11 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     requests = {value: dict(askers) for value, askers in wanted.items()}
     refusals = dict.fromkeys(_refused_alone(network, requests, decided))
     narrowed = _narrowed(network, decided)
-    groups, ties = _tied_groups(network, requests, narrowed)
+    refusals |= dict.fromkeys(_refused_for_others(network, requests, decided))
+    refused, because_of = _refused_directly(network, requests, decided)
+    refusals |= because_of
+    refused |= wanted.keys() - requests.keys()
+    groups, ties = _tied_groups(network, refused, narrowed)
     firm = _with_their_type(groups, {value for value, asked in narrowed.items() if Narrowing.FIRM in asked.values()})
     for value in [value for value in requests if value in firm]:
         refusals |= dict.fromkeys(Refusal(*request, refused_int16(value)) for request in requests.pop(value))
@@ -173,8 +195,10 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     ends, other_ends = _ends(network, asked_int8)
     _ask_outputs(network, requests, other_ends.keys())
     refusals |= dict.fromkeys(_refused_for_others(network, requests, decided))
-    direct = {value: set(askers) for value, askers in requests.items()}
     _let_tables_read_int16(network, groups, requests, ends, asked_int8)
+    refusals |= _refused_directly(network, requests, decided)[1]
+    for value in _refused_directly(network, {value: {} for value in ends}, decided)[0]:
+        del ends[value]
     types: dict[ir.Value, str] = {}
     for group in groups:
         asked = [request for value in group for request in requests.get(value, ())]
@@ -184,19 +208,12 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
             continue
         because = [rule.id] if asked else [*at_end, rule.id]
         because += dict.fromkeys(ties[value] for value in group if value in ties and len(group) > 1)
-        width = INT16
-        for side in (side for value in group for side in neighbours_of(value, asked, direct.get(value) == set(asked))):
-            found = rules.sides.decide(side, family)
-            if found is not None and found.then is Width.INT16:
-                _note(decided, side.value, found.id)
-            elif found is not None:
-                width = INT8
-                because.append(found.id)
-                refusals |= dict.fromkeys(Refusal(*request, lacking(side)) for request in sorted(set(asked)))
-                break
+        width = INT8 if any(value in refused and is_moved_in_int8(value) for value in group) else INT16
         types |= dict.fromkeys(group if width == INT16 else (), INT16)
         for value in group:
             _note(decided, value, *because)
+    _follow(network, groups, types, wanted.keys() - firm, decided)
+    _end_sums_apart(network, types, asked_int8, decided)
     in_int32 = {chain[-1].outputs[0] for chain in network.chains if is_accumulator_at_end(chain)}
     for value, each in narrowed.items():
         if types.get(value) == INT16:
@@ -236,14 +253,77 @@ def _ask_outputs(network: _Network, requests: Requests, left: Set[ir.Value]) -> 
 def _refused_for_others(network: _Network, requests: Requests, decided: Decided) -> list[Refusal]:
     """Take out of ``requests`` those that are refused where others for the same tensor stay."""
     found = []
-    for value, askers in requests.items():
-        for side in neighbours_of(value, askers):
+    for value, askers in list(requests.items()):
+        for side in neighbours_of(value, tuple(askers), network.heads):
             rule = network.book.widths.requests.decide(side, network.march.family)
+            for request in [own for own in side.own if rule is not None and own in askers]:
+                del askers[request]
+                found.append(Refusal(*request, lacking(side)))
             if rule is not None:
-                del askers[side.request]
                 _note(decided, value, rule.id)
-                found.append(Refusal(*side.request, lacking(side)))
+                if side.gives and is_moved_in_int8(value):
+                    found += [Refusal(*request, lacking(side)) for request in sorted(askers)]
+                    askers.clear()
+        if not askers:
+            del requests[value]
     return found
+
+
+def _refused_directly(
+    network: _Network, requests: Requests, decided: Decided
+) -> tuple[set[ir.Value], dict[Refusal, None]]:
+    """Take out of ``requests`` the tensors that cannot be int16, and say why."""
+    found: set[ir.Value] = set()
+    refusals: dict[Refusal, None] = {}
+    for value, askers in list(requests.items()):
+        for side in neighbours_of(value, askers, network.heads):
+            rule = network.book.widths.sides.decide(side, network.march.family)
+            if rule is None:
+                continue
+            _note(decided, value, rule.id)
+            if rule.then is Width.INT8:
+                refusals |= dict.fromkeys(Refusal(*request, lacking(side)) for request in sorted(requests.pop(value)))
+                found.add(value)
+                break
+    return found, refusals
+
+
+def _follow(
+    network: _Network,
+    groups: _Groups,
+    types: dict[ir.Value, str],
+    asked: Set[ir.Value],
+    decided: Decided,
+) -> None:
+    """Let what has the type of what it is made of be int16 where that is, or is asked to be."""
+    group_of = {value: group for group in groups for value in group}
+    for node in network.model.graph:
+        rule = network.book.widths.following.decide(Tying(node, heads=network.heads), network.march.family)
+        source = node.inputs[0] if node.inputs else None
+        if rule is None or source is None:
+            continue
+        is_left = not on_bpu(node) and source in asked  # an int32 that the CPU reads
+        sides = [side for side in neighbours_of(node.outputs[0], (), network.heads) if not side.gives]
+        found = [network.book.widths.sides.decide(side, network.march.family) for side in sides]
+        if any(side is not None and side.then is Width.INT8 for side in found):
+            continue
+        if types.get(source) == INT16 or is_left:
+            for value in group_of.get(node.outputs[0], node.outputs):
+                types[value] = INT16
+                _note(decided, value, rule.id)
+
+
+def _end_sums_apart(network: _Network, types: dict[ir.Value, str], asked_int8: Set[ir.Value], decided: Decided) -> None:
+    """Let sums that are computed apart from their convolution be int16 at the end, as other results are."""
+    for chain, index in _sums(network.chains):
+        apart = network.book.widths.sums.decide(Chained(chain, index, types), network.march.family)
+        if apart is None or not is_read_by_floats(chain):
+            continue
+        site = Chained(chain[index:], output_type=network.options.output_type, asked_int8=asked_int8)
+        rule = network.book.widths.tails.decide(site, network.march.family)
+        if rule is not None and rule.then is not Width.LEFT:
+            types[site.result] = INT16
+            _note(decided, site.result, rule.id)
 
 
 def _ends(network: _Network, asked_int8: Set[ir.Value]) -> tuple[dict[ir.Value, str], dict[ir.Value, str]]:
@@ -265,16 +345,17 @@ _Groups = Sequence[Sequence[ir.Value]]
 _Asking = Mapping[ir.Value, Mapping[tuple[str, str], object]]
 
 
-def _tied_groups(network: _Network, wide: _Asking, narrow: _Asking) -> tuple[_Groups, dict[ir.Value, str]]:
+def _tied_groups(network: _Network, refused: Set[ir.Value], narrow: _Asking) -> tuple[_Groups, dict[ir.Value, str]]:
     """Activation tensors that must have one type, as groups in graph order, and the rule that ties each to others.
 
-    One that is free is a group of its own. ``wide``, ``narrow``: the requests for int16 and for int8.
+    One that is free is a group of its own. ``refused``: what int16 is refused to; ``narrow``: the requests for int8.
     """
-    asked, asked_int8 = ({name for askers in each.values() for name, _ in askers} for each in (wide, narrow))
+    asked_int8 = {name for askers in narrow.values() for name, _ in askers}
+    heads = network.heads
     group_of: dict[ir.Value, set[ir.Value]] = {}
     ties: dict[ir.Value, str] = {}
     for node in network.model.graph:
-        site = Tying(node, asked, asked_int8)
+        site = Tying(node, refused, asked_int8, heads)
         for value in members_of(site):
             group_of.setdefault(value, {value})
         rule = network.book.widths.ties.decide(site, network.march.family)

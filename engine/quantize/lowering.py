@@ -123,7 +123,7 @@ class IntegerGraph:
         index: int | None = None,
     ) -> Quantized:
         """The integer form of an activation input; see :meth:`engine.ops.core.base.Lowering.integer`."""
-        wanted = like or calibration_of(value)
+        wanted = like or self._readable(value)
         if wanted is not None and wanted.scales.size > 1 and not per_channel:
             largest = {"thresholds": wanted.thresholds.max(keepdims=True), "scales": wanted.scales.max(keepdims=True)}
             wanted = replace(wanted, **largest)
@@ -145,6 +145,15 @@ class IntegerGraph:
         if form.offset and not unsigned:
             raise _misplaced_unsigned(name)
         return form
+
+    def _readable(self, value: ir.Value) -> Calibration | None:
+        """How ``value`` is calibrated for its reader, in int8 where that has no int16."""
+        own, before = calibration_of(value), calibration_before(value)
+        reader = next((node for node in self._chain if value in node.inputs), None)
+        rule = None if reader is None else rule_for(reader)
+        if rule is None or rule.int16_inputs or before is None or before.qtype != "int16":
+            return own
+        return (own or before).narrowed
 
     def _rescaled(self, value: ir.Value, forms: dict[str, Quantized], wanted: Calibration) -> dict[str, Quantized]:
         """``forms`` as ``wanted``, from how ``value`` is calibrated where that is in another way than what gives it.

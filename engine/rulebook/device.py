@@ -50,6 +50,7 @@ class DeviceSite:
         on_bpu: names of the nodes that are asked for on the BPU.
         on_cpu: names of the nodes that are asked for on the CPU.
         typed: whether a type is asked of all outputs of the network.
+        typed_nodes: names of the nodes of which a type is asked.
         heads: the first node of the chain that gives a tensor.
     """
 
@@ -58,6 +59,7 @@ class DeviceSite:
     on_bpu: Set[str] = frozenset()
     on_cpu: Set[str] = frozenset()
     typed: bool = False
+    typed_nodes: Set[str] = frozenset()
     heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
 
     @property
@@ -426,7 +428,8 @@ NOT_READ_BY_BPU = of_node("is read by no BPU node", lambda node: not any(map(on_
 
 
 def _is_asked_tail(site: DeviceSite) -> bool:
-    return site.asked or (site.typed and site.node.outputs[0].is_graph_output())
+    is_typed = str(site.node.name) in site.typed_nodes and reaches_output(site.node.outputs[0])
+    return site.asked or is_typed or (site.typed and site.node.outputs[0].is_graph_output())
 
 
 def _moves_tail_sum(site: DeviceSite) -> bool:
@@ -493,7 +496,7 @@ def _follows_convolution(node: ir.Node) -> bool:
 
 
 NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
-ASKED_TAIL = _site("is asked for, or an output of a type that is asked for", _is_asked_tail)
+ASKED_TAIL = _site("is asked for, or has a type that is asked for", _is_asked_tail)
 PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
 
 TAILS: Table[DeviceSite, Place] = Table(

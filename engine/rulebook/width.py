@@ -82,7 +82,7 @@ Told = Callable[[Chained], ir.Value]
 
 def _of_activation(site: Chained) -> ir.Value:
     """The result of the activation."""
-    return site.chain[1].outputs[0]
+    return site.chain[site.index + 1].outputs[0]
 
 
 def _of_result(site: Chained) -> ir.Value:
@@ -112,16 +112,17 @@ OF_HEADS: Table[Chained, Told] = Table(
     [
         Rule(
             "width.of-activation",
-            "A type that is asked of the result of a convolution is asked of what its activation gives.",
+            "A type that is asked of the result of a convolution or sum, or of what an activation reads that is one "
+            "with it, is asked of what the activation gives.",
             Pattern(
                 "is followed by an activation that becomes one with it",
-                lambda site: len(site.chain) > 1 and not joins(site.chain[1]),
+                lambda site: not joins(site.chain[site.index + 1]),
             ),
             _of_activation,
         ),
     ],
 )
-"""Picks the tensor whose type is meant where one is asked of a node that becomes one with those behind it."""
+"""Picks the tensor whose type is meant where one is asked of a tensor within a chain."""
 
 OF_SUMS: Table[Chained, Told] = Table(
     "width",
@@ -162,15 +163,17 @@ class Asked:
         value: the tensor.
         node: what gives or reads it.
         side: ``output``, or ``input`` and the index.
-        requests: of int16 for the tensor, or those tied to it: names of nodes and how it is asked.
-        directly: whether it is asked of that very tensor alone, and of none that must have its type.
+        requests: of int16 for the tensor: names of nodes and how it is asked.
+        alone: whether no other node reads the tensor, moved or not.
+        rescales: whether what the node reads is read by it alone, and given by what rescales, moved or not.
     """
 
     value: ir.Value
     node: ir.Node
     side: str
     requests: Collection[tuple[str, str]]
-    directly: bool = True
+    alone: bool = True
+    rescales: bool = True
 
     @property
     def gives(self) -> bool:
@@ -184,6 +187,12 @@ class Asked:
         return str(self.node.name), f"{how}: {INT16}"
 
     @property
+    def own(self) -> tuple[tuple[str, str], ...]:
+        """The requests that mean the node on this side."""
+        whole = ((str(self.node.name), f"set_model_output_{INT16}"),) if self.gives else ()
+        return (self.request, *whole)
+
+    @property
     def lacks_int16(self) -> bool:
         """Whether the operator of the BPU has no int16 on this side."""
         rule = rule_for(self.node)
@@ -193,31 +202,54 @@ class Asked:
     def requantises(self) -> bool:
         """Whether the tensor may be int16 on this side for others: it is requantised."""
         rule = rule_for(self.node)
-        return rule is not None and (rule.requantized_to_int16 if self.gives else rule.requantized_from_int16)
+        if rule is None:
+            return False
+        if self.gives:
+            return rule.requantized_to_int16 and (self.rescales or not rule.requantized_from_int16)
+        return not rule.int16_outputs and (not self.alone or (rule.requantized_from_int16 and not self.rescales))
 
     @property
     def asks(self) -> bool:
         """Whether int16 is asked of the node on this side."""
-        return self.request in self.requests
-
-    @property
-    def requantises_alone(self) -> bool:
-        """Whether others may have in int16 what the node gives, but not what it reads."""
-        rule = rule_for(self.node)
-        return rule is not None and self.requantises and not rule.requantized_from_int16
+        return any(asked in self.requests for asked in self.own)
 
 
-def neighbours_of(value: ir.Value, requests: Collection[tuple[str, str]], directly: bool = True) -> list[Asked]:
-    """The readers of ``value``, then what gives it."""
+def neighbours_of(
+    value: ir.Value, requests: Collection[tuple[str, str]], heads: Mapping[ir.Value, ir.Node] | None = None
+) -> list[Asked]:
+    """The readers of ``value``, through what reshapes and transposes it, then what gives it.
+
+    ``heads``: the first node of the chain that gives a tensor.
+    """
     producer = value.producer()
-    sides = [(usage.node, f"input{usage.idx}") for usage in value.uses()]
-    sides += [] if producer is None else [(producer, "output")]
-    return [Asked(value, node, side, requests, directly) for node, side in sides]
+    turned = [value] if producer is None or _moves(producer) else moved_to(value, _turns)
+    uses = [(usage.node, usage.idx) for each in turned for usage in each.uses() if not _turns(usage.node)]
+    if len(turned) == 1:
+        uses = [(usage.node, usage.idx) for usage in value.uses()]
+    alone = len({node for node, _ in uses}) == 1
+    found = [
+        Asked(value, node, f"input{index}", requests, alone, rescaled_for(node, heads or {})) for node, index in uses
+    ]
+    if producer is not None:
+        found.append(Asked(value, producer, "output", requests, alone, rescaled_for(producer, heads or {})))
+    return found
 
 
-def _is_moved_to_output(site: Chained) -> bool:
-    """Whether the result, or what movements make of it on either device, is an output of the network."""
-    return any(moved.is_graph_output() for moved in moved_to(site.result, is_passive))
+def _turns(node: ir.Node) -> bool:
+    return on_bpu(node) and node.op_type in ("Reshape", "Transpose")
+
+
+def rescaled_for(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
+    """Whether ``node`` alone reads what a convolution, sum or product gives, moved or not."""
+    value = node.inputs[0] if node.inputs else None
+    while value is not None and len(set(float_readers(value))) == 1 and not value.is_graph_output():
+        producer = value.producer()
+        if producer is None or len(producer.outputs) != 1:
+            return False
+        if not _moves(producer) and not (on_bpu(producer) and producer.op_type in ("Resize", "Upsample")):
+            return heads.get(value, producer).op_type in RESCALED
+        value = producer.inputs[0]
+    return False
 
 
 def _is_int32_for_cpu(site: Chained) -> bool:
@@ -237,9 +269,9 @@ CPU_ALONE: Table[Chained, str] = Table(
         Rule(
             "width.cpu-alone",
             "The result of a convolution that the CPU alone computes with stays in int32, whatever is asked of it; one "
-            "that is an output, moved or not, is int16.",
+            "behind which nothing is quantised is int16.",
             Pattern("stays in int32, and is read by CPU nodes alone", _is_int32_for_cpu)
-            & ~Pattern("is moved to an output", _is_moved_to_output),
+            & ~Pattern[Chained]("ends there", lambda site: _ends_here(float_readers(site.result))),
             "only CPU nodes read its result, which stays int32",
             BAYES,
         ),
@@ -268,10 +300,10 @@ REQUESTS: Table[Asked, Width] = Table(
     [
         Rule(
             "width.for-others-alone",
-            "A ConvTranspose that is asked for int16 is refused it alone where another node asks it of the same "
-            "tensor: that is requantised.",
-            Pattern[Asked]("requantises what it gives, not what it reads", lambda site: site.requantises_alone)
-            & Pattern("is asked for int16, as are others", lambda site: site.asks and len(site.requests) > 1),
+            "What asks for int16 on a side on which its operator has none is refused it; others may have it.",
+            Pattern[Asked]("is asked for int16", lambda site: site.asks)
+            & Pattern[Asked]("has no int16 there", lambda site: site.lacks_int16)
+            & Pattern("is so on the BPU", lambda site: on_bpu(site.node)),
             Width.INT8,
             BAYES,
         ),
@@ -485,31 +517,34 @@ SIDES: Table[Asked, Width] = Table(
     [
         Rule(
             "width.requantised-result",
-            "What a Resize or ConvTranspose gives is requantised to int16 where others ask for it.",
-            Pattern[Asked]("is given by what requantises it", lambda site: site.gives and site.requantises)
-            & ~Pattern[Asked](
-                "is asked for int16 by it", lambda site: str(site.node.name) in {name for name, _ in site.requests}
-            ),
+            "What a ConvTranspose gives is requantised to int16 where others ask for it; so is what a Resize does that "
+            "alone reads the result of a convolution, sum or product, moved or not.",
+            Pattern[Asked]("is given by what requantises it", lambda site: site.gives and site.requantises),
             Width.INT16,
             BAYES,
             over=("width.no-int16",),
         ),
         Rule(
             "width.requantised-operand",
-            "A Resize reads the requantised form of what is int16 because of a tensor that must have the same type.",
-            Pattern[Asked]("is read by what requantises it", lambda site: not site.gives and site.requantises)
-            & ~Pattern[Asked](
-                "is asked for int16 by it", lambda site: str(site.node.name) in {name for name, _ in site.requests}
-            )
-            & ~Pattern("alone is asked for int16", lambda site: site.directly),
+            "An operator without any int16 reads the requantised form of what others read as well.",
+            Pattern[Asked]("is read by what has no int16, and by others", lambda site: not site.gives)
+            & Pattern[Asked]("reads its requantised form", lambda site: site.requantises),
+            Width.INT16,
+            BAYES,
+            over=("width.no-int16",),
+        ),
+        Rule(
+            "width.moved-in-int16",
+            "What moves values in int16 does so whatever reads them.",
+            Pattern[Asked]("is asked for by what moves it", lambda site: not site.gives and is_asked_by_mover(site)),
             Width.INT16,
             BAYES,
             over=("width.no-int16",),
         ),
         Rule(
             "width.no-int16",
-            "Where an operator of the BPU that gives or reads a tensor has no int16, that and all that must have its "
-            "type are int8, whoever asks for more.",
+            "Where an operator of the BPU that gives or reads a tensor has no int16, that tensor is int8, whoever asks "
+            "for more; those that must have the type of others are as these.",
             Pattern[Asked]("is given or read by an operator without int16", lambda site: site.lacks_int16)
             & Pattern("is so on the BPU", lambda site: on_bpu(site.node)),
             Width.INT8,
@@ -517,7 +552,22 @@ SIDES: Table[Asked, Width] = Table(
         ),
     ],
 )
-"""What stands against int16 on a side of a tensor."""
+"""What stands against int16 that is asked of a tensor itself (67 operators between convolutions, asked themselves and
+their neighbours, and beside another reader)."""
+
+
+def is_asked_by_mover(site: Asked) -> bool:
+    """Whether what moves a tensor, and has int16, asks for it."""
+    around = [usage.node for usage in site.value.uses()]
+    producer = site.value.producer()
+    movers = [node for node in (*around, *([] if producer is None else [producer])) if _moves(node)]
+    names = {name for name, _ in site.requests}
+    return any(str(node.name) in names and _has_int16(node) for node in movers)
+
+
+def _has_int16(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    return rule is not None and rule.int16_inputs and rule.int16_outputs
 
 
 @dataclass(frozen=True)
@@ -557,6 +607,8 @@ GROUPS: Table[TiedTensors, Width] = Table(
 
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
+RESCALED = ("Conv", "ConvTranspose", "Add", "Sub", "Mul", "MatMul", "GlobalAveragePool", "Concat")
+"""Operators of whose results a Resize has the type of its own result (17 producers asked)."""
 RESCALING = ("Add", "Sub", "Mul", "GlobalAveragePool", "Concat", "LeakyRelu")
 """Operators that read and give int8 unless int16 is asked."""
 
@@ -624,13 +676,15 @@ class Tying:
 
     Attributes:
         node: the node.
-        asked: names of the nodes that are asked for int16.
+        refused: tensors to which int16 is refused.
         asked_int8: names of the nodes that are asked for int8.
+        heads: the first node of the chain that gives a tensor.
     """
 
     node: ir.Node
-    asked: Collection[str] = ()
+    refused: Collection[ir.Value] = ()
     asked_int8: Collection[str] = ()
+    heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
 
 
 Tied = Callable[[Tying], Iterable[ir.Value]]
@@ -647,8 +701,8 @@ def members_of(site: Tying) -> list[ir.Value]:
 
 
 def others_of(site: Tying) -> list[ir.Value]:
-    """All but what a Resize gives that is asked for int16 has one type."""
-    return [value for value in members_of(site) if not _is_of_asked_resize(value, site.asked)]
+    """All but what is left out has one type."""
+    return [value for value in members_of(site) if not _is_left_out(value, site)]
 
 
 def none_of(site: Tying) -> list[ir.Value]:
@@ -667,14 +721,32 @@ def clipped_alike(clip: ir.Node) -> list[ir.Value]:
     return [node.outputs[0] for node in (clip, *alike) if node.op_type == clip.op_type]
 
 
-def _is_of_asked_resize(value: ir.Value, asked: Collection[str]) -> bool:
+def is_moved_in_int8(value: ir.Value) -> bool:
+    """Whether an operator of the BPU that has no int16 moves ``value``."""
     producer = value.producer()
-    rule = None if producer is None or str(producer.name) not in asked or not on_bpu(producer) else rule_for(producer)
-    return rule is not None and rule.requantized_from_int16
+    rule = None if producer is None or not on_bpu(producer) else rule_for(producer)
+    return producer is not None and rule is not None and not rule.int16_outputs and rule.tie(producer) is not Tie.NONE
 
 
-def _joins_resized(site: Tying) -> bool:
-    return joins_operands(site.node) and any(_is_of_asked_resize(value, site.asked) for value in members_of(site))
+def _is_left_out(value: ir.Value, site: Tying) -> bool:
+    """Whether ``value`` is given by what moves it in int8, and is so whatever reads it."""
+    producer = value.producer()
+    if producer is None or not is_moved_in_int8(value):
+        return False
+    return value in site.refused or _keeps_type(Tying(producer, heads=site.heads))
+
+
+def _joins_left_out(site: Tying) -> bool:
+    return joins_operands(site.node) and any(_is_left_out(value, site) for value in members_of(site))
+
+
+def _keeps_type(site: Tying) -> bool:
+    rule = rule_for(site.node)
+    return rule is not None and rule.requantized_from_int16 and not rescaled_for(site.node, site.heads)
+
+
+def _is_rectifier(site: Tying) -> bool:
+    return site.node.op_type in ("Relu", "Clip") and site.heads.get(site.node.outputs[0]) is site.node
 
 
 def _joins_in_int8(site: Tying) -> bool:
@@ -707,9 +779,19 @@ TIES: Table[Tying, Tied] = Table(
         ),
         Rule(
             "width.joined-resize",
-            "A Concat requantises what a Resize gives that is asked for int16 itself, and so refused it.",
-            TYING_ON_BPU & Pattern("joins what a Resize gives that is asked for int16", _joins_resized),
+            "A Concat requantises what an operator without int16 moves to which it is refused, and what a Resize does "
+            "that has the type of what it reads.",
+            TYING_ON_BPU & Pattern("joins what is moved in int8, whatever reads it", _joins_left_out),
             others_of,
+            BAYES,
+            over=("width.one-type",),
+        ),
+        Rule(
+            "width.resized-as-read",
+            "A Resize has the type of what it reads, whatever is asked of its result, unless it alone reads the result "
+            "of a convolution, sum or product, moved or not.",
+            TYING_ON_BPU & Pattern("resizes what others read too, or does not rescale", _keeps_type),
+            none_of,
             BAYES,
             over=("width.one-type",),
         ),
@@ -727,22 +809,40 @@ TIES: Table[Tying, Tied] = Table(
             TYING_ON_BPU & Pattern("is a Clip", lambda site: site.node.op_type == "Clip"),
             alike_of,
         ),
-        Rule(
-            "width.reduced-on-cpu",
-            "What a mean or sum of several axes gives, which the CPU computes, has the type of what it reads: it is "
-            "int16 where that is.",
-            Pattern(
-                "is a ReduceMean or ReduceSum on the CPU",
-                lambda site: site.node.op_type in REDUCTIONS and not on_bpu(site.node),
-            ),
-            members_of,
-            BAYES,
-        ),
     ],
 )
 """Which tensors must have one type. Clips: measured on ``convr6``, whose last Clip makes the maps between the
 convolutions int16 too; without a Clip at the end (``irb``, golden ``relu6``) they are int8. Resizes: between
 convolutions, beside a MaxPool and before a Concat, asked themselves, and their neighbours (15 conversions)."""
+
+
+FOLLOWING: Table[Tying, Width] = Table(
+    "width",
+    [
+        Rule(
+            "width.reduced-on-cpu",
+            "What a mean or sum over axes gives is int16 where what it reads is, on either device.",
+            Pattern("is a ReduceMean or ReduceSum", lambda site: site.node.op_type in REDUCTIONS),
+            Width.INT16,
+            BAYES,
+        ),
+        Rule(
+            "width.rectifier",
+            "What a Relu or Clip gives that is no part of a convolution is int16 where what it reads is.",
+            TYING_ON_BPU & Pattern("is a Relu or Clip by itself", _is_rectifier),
+            Width.INT16,
+            BAYES,
+        ),
+        Rule(
+            "width.resized-in-int16",
+            "What such a Resize gives is int16 where what it reads is.",
+            TYING_ON_BPU & Pattern("resizes what others read too, or does not rescale", _keeps_type),
+            Width.INT16,
+            BAYES,
+        ),
+    ],
+)
+"""What has the type of what it is made of, and not the other way round."""
 
 
 @dataclass(frozen=True)
@@ -755,6 +855,7 @@ class WidthRules:
     requests: Table[Asked, Width] = REQUESTS
     tails: Table[Chained, Width] = TAILS
     ties: Table[Tying, Tied] = TIES
+    following: Table[Tying, Width] = FOLLOWING
     table_inputs: Table[TableNode, Width] = TABLE_INPUTS
     groups: Table[TiedTensors, Width] = GROUPS
     sides: Table[Asked, Width] = SIDES

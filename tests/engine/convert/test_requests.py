@@ -99,7 +99,7 @@ def test_16_bits_for_all_nodes_leave_what_is_asked_of_one() -> None:
     found = placement_options(
         config("set_all_nodes_int16", node_info={"second": {"InputType": "int8"}}), network()
     ).node_info
-    assert found == {"first": NodeTypes(input_type="int16"), "second": NodeTypes(input_type="int8")}
+    assert found == {"first": NodeTypes(input_type="int16", by_name=False), "second": NodeTypes(input_type="int8")}
 
 
 def test_an_option_without_effect_says_so(caplog: pytest.LogCaptureFixture) -> None:
