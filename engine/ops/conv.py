@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import Calibration, attribute, before_calibration, constant_of, shape_of
+from engine.ir import QMAX, Calibration, attribute, before_calibration, constant_of, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
@@ -250,17 +250,19 @@ class ConvRule(FloatRule):
         node, last = chain[0], chain[-1]
         result = last.outputs[0]
         tail = lowering.is_tail(result)
-        narrow = _narrowed(node, lowering)
-        x = lowering.integer(given(node, 0), like=narrow, per_channel=True, unsigned=True)
-        weight = given(node, 1)
         output = None if tail else lowering.calibration(result)
+        narrow = _narrowed(node, lowering, in_int32=output is None)
+        x = lowering.integer(given(node, 0), like=narrow, per_channel=True, unsigned=True)
+        # int32 has the scale of the int8 threshold (1,007 of 1,007 channels), whatever that of what is requantised.
+        read_scale = x.scale if narrow is None or output is not None else narrow.thresholds / np.float32(QMAX["int8"])
+        weight = given(node, 1)
         if output is not None and output.qtype == "int16" and _is_dilated(node):
             output = output.narrowed
         bits = 32 if output is None else output.bits
         weights, thresholds, input_scale = fold_input_scales(
             required(lowering.constant(weight)),
             required(lowering.calibration(weight)).thresholds,
-            x.scale,
+            read_scale,
             attribute(node, "group", 1),
         )
         operand = summed_operand(chain)
@@ -302,18 +304,29 @@ def _is_dilated(node: ir.Node) -> bool:
     return bool(max(attribute(node, "dilations", (1, 1))) > 1)
 
 
-def _narrowed(node: ir.Node, lowering: Lowering) -> Calibration | None:
+MOST_WIDE_WEIGHTS = 256
+"""Weights of an output channel up to which a convolution of int16 gives int32 (58 asked from 8 to 600, two marches)."""
+
+
+def _narrowed(node: ir.Node, lowering: Lowering, *, in_int32: bool) -> Calibration | None:
     """The input's calibration as int8 where it is int16 and the BPU has no such convolution; ``None`` elsewhere.
 
-    It has none that is dilated (``sknet``), or has groups and strides (``mobilenet_v3``): two networks, three
-    convolutions; the 62 other ones of six networks read int16.
+    It has none that is dilated (``sknet``), that reads one channel per group at an even stride (45 asked of strides 1
+    to 8 on two marches; others, of 1, 2 and more channels, read int16), or that gives int32 of more weights than
+    :data:`MOST_WIDE_WEIGHTS`.
+
+    Args:
+        node: the convolution.
+        lowering: of the network.
+        in_int32: whether its result is int32.
     """
     found = lowering.calibration(given(node, 0))
     if found is None or found.qtype != "int16":
         return None
-    if not _is_dilated(node) and (attribute(node, "group", 1) == 1 or max(attribute(node, "strides", (1, 1))) == 1):
-        return None
-    return found.narrowed
+    _, channels, *kernel = shape_of(given(node, 1))
+    is_even = channels == 1 and any(stride % 2 == 0 for stride in attribute(node, "strides", (1, 1)))
+    is_long = in_int32 and channels * int(np.prod(kernel)) > MOST_WIDE_WEIGHTS
+    return found.narrowed if _is_dilated(node) or is_even or is_long else None
 
 
 def summed_operand(chain: Sequence[ir.Node]) -> ir.Value | None:

@@ -135,7 +135,9 @@ class IntegerGraph:
         if wanted is None and (forms is None or name in self._moved):
             forms = self._quantize_ahead(tensor, value, reader, layout)
         elif forms is None and wanted is not None:
-            forms = self._quantize(tensor, name, wanted, reader, layout)
+            own = calibration_of(value)
+            is_narrowed = own is not None and own.bits > wanted.bits
+            forms = self._quantize(tensor, name, own if own is not None and is_narrowed else wanted, reader, layout)
         if forms is None:
             raise ModelError(f"tensor {name} is read by a BPU node and is not calibrated")
         form = next(iter(forms.values()))

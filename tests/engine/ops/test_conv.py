@@ -227,10 +227,12 @@ def test_a_dilated_convolution_gives_int8_where_int16_is_wanted(step: int, bits:
         ({"group": 2}, False),
         ({"dilations": [2, 2]}, True),
         ({"group": 2, "strides": [2, 2]}, True),
+        ({"group": 2, "strides": [1, 2]}, True),
+        ({"group": 2, "strides": [3, 3]}, False),
     ],
 )
 def test_int16_inputs_that_the_bpu_has_no_convolution_for_are_int8(attributes: dict[str, Any], narrow: bool) -> None:
-    """Dilated, or with groups and strides: ``sknet`` and ``mobilenet_v3``."""
+    """Dilated, or of one channel per group at an even stride: ``sknet`` and ``mobilenet_v3``."""
     weight = constant("w", np.ones((2, 2 // attributes.get("group", 1), 1, 1), np.float32))
     node = float_node("Conv", [tensor("x", *MAP), weight], MAP, **attributes)
     lowering = Recorder(x=scaled(2 / 32767, qtype="int16"), w=scaled(1 / 127), y=scaled(1.0))
@@ -241,3 +243,14 @@ def test_int16_inputs_that_the_bpu_has_no_convolution_for_are_int8(attributes: d
     if narrow:
         np.testing.assert_allclose(found.attributes["input_scales"], 2 / 127, rtol=1e-6)
     assert (min(found.attributes["right_shift"]) >= 8) is not narrow
+
+
+@pytest.mark.parametrize(("channels", "bits"), [(256, 16), (257, 8)])
+def test_an_int32_result_of_many_weights_is_that_of_int8(channels: int, bits: int) -> None:
+    shape = (1, channels, 1, 1)
+    node = float_node(
+        "Conv", [tensor("x", *shape), constant("w", np.ones((2, channels, 1, 1), np.float32))], (1, 2, 1, 1)
+    )
+    lowering = Recorder(x=scaled(2 / 32767, qtype="int16"), w=scaled(1 / 127, 1 / 127))
+    ConvRule().lower([node], lowering)
+    assert lowering.forms["x"].bits == bits
