@@ -54,8 +54,7 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         _add_given_types(requests, optimized)
     options = config.calibration_parameters.optimization
     _ask_by_type(config, optimized, requests)
-    if "set_all_nodes_int16" in options:
-        _ask_all_int16(config, optimized, requests)
+    without = _ask_all_int16(config, optimized, requests) if "set_all_nodes_int16" in options else frozenset()
     if "lstm_batch_last" in options:
         logger.warning("optimization lstm_batch_last has no effect: what it changes was not measured")
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
@@ -67,6 +66,7 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
         run_on_cpu=frozenset(calibration.run_on_cpu),
         run_on_bpu=frozenset(calibration.run_on_bpu) | _by_type(config, optimized) | _run_fast(config, optimized),
         output_type=output_types[0] if output_types else None,
+        without_int16=without,
         compatibility=config.model_parameters.compatibility,
     )
 
@@ -96,22 +96,28 @@ def _ask_by_type(config: Config, optimized: ir.Model, requests: dict[str, NodeTy
             logger.warning("optimization %s has no effect: the optimised model has no %s", option, op_type)
 
 
-def _ask_all_int16(config: Config, optimized: ir.Model, requests: dict[str, NodeTypes]) -> None:
+def _ask_all_int16(config: Config, optimized: ir.Model, requests: dict[str, NodeTypes]) -> frozenset[str]:
     """Ask for int16 inputs of all nodes that have them, and for the BPU where an operator runs there on request alone.
 
     So the original has every Softmax (5 in 4 of 4 networks drawn, on bayes-e and bayes). What has no int16 is not
     asked: a Resize or pool at the end stays on the CPU, which a request by name keeps on the BPU (3 of 3). What turns
     values is asked at the end alone: what it gives a MatMul is int8.
+
+    Returns:
+        Names of the nodes that would have been asked, but have no int16: the original warns of each (2 of 2).
     """
-    placed = _placed_by_name(config)
+    placed, without = _placed_by_name(config), set()
     for node in optimized.graph:
         name, rule = str(node.name), rule_for(node)
         is_turned = node.op_type in _TURNING and not _is_moved_to_output(node.outputs[0])
         if not is_turned and (rule is None or rule.int16_inputs):
             requests.setdefault(name, NodeTypes(by_name=False))
             _add_request(requests, name, input_type="int16")
+        elif not is_turned and requests.get(name, NodeTypes()).input_type is None:
+            without.add(name)
         if rule is not None and rule.on_request and name not in placed:
             _add_request(requests, name, on=Device.BPU)
+    return frozenset(without)
 
 
 def _is_moved_to_output(value: ir.Value) -> bool:

@@ -40,6 +40,8 @@ class PlacementOptions:
         run_on_cpu: names of nodes to compute in float.
         run_on_bpu: names of nodes to compute in integers where that is possible.
         output_type: ``int8`` or ``int16`` for all graph outputs; ``None`` for int32 tails.
+        without_int16: names of nodes of which int16 would be asked with all others, had their operators any: where they
+            run on the BPU, that is refused, and changes nothing.
         compatibility: whether rules of the original that cost accuracy are followed.
     """
 
@@ -47,6 +49,7 @@ class PlacementOptions:
     run_on_cpu: frozenset[str] = frozenset()
     run_on_bpu: frozenset[str] = frozenset()
     output_type: str | None = None
+    without_int16: frozenset[str] = frozenset()
     compatibility: Compatibility = Compatibility.ORIGINAL
 
 

@@ -14,6 +14,7 @@ from engine.chips import ChipFamily, load_chip
 from engine.errors import hint
 from engine.facts.devices import on_bpu
 from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, decline, is_calibration, mark
+from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import sentence_of
 from engine.ops.registry import rule_for
 from engine.optimize.constants import LiftConstants
@@ -25,6 +26,7 @@ from engine.rulebook.book import BOOK, Book
 from engine.rulebook.integers import ARITHMETIC
 from engine.rulebook.marks import note
 from engine.rulebook.name import Naming
+from engine.rulebook.width import Asked, lacking
 from engine.terms import Compatibility
 
 
@@ -148,10 +150,13 @@ def _said_of(name: str, known: Collection[str]) -> str:
 
 
 def _types_without_inputs(model: ir.Model, options: PlacementOptions) -> list[Refusal]:
-    """Requests of int16 for nodes on the CPU, and for inputs that a node does not have or does not quantise so."""
+    """Requests of int16 for nodes on the CPU or without it, and for inputs that are none, or not quantised so."""
     found = []
     for node in model.graph:
         wanted, rule = options.node_info.get(str(node.name)), rule_for(node)
+        if rule is not None and on_bpu(node) and node.name in options.without_int16:
+            sides = [Asked(given(node, index), node, f"input{index}", ()) for index in rule.activations(node)]
+            found += [Refusal(*side.request, lacking(side)) for side in sides]
         if wanted is None or INT16 not in (wanted.input_type, wanted.output_type, *wanted.input_types.values()):
             continue
         if rule is None or not on_bpu(node):

@@ -12,6 +12,8 @@ from engine.calibrate.methods.asymmetric import unsigned_tensors
 from engine.calibrate.methods.channels import tensors_per_channel
 from engine.calibrate.methods.methods import FIXED_THRESHOLD
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
+from engine.facts.devices import on_bpu
+from engine.facts.moves import keeps_scale, moved_to
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
 from engine.graph.scales import change_scale_source, scale_source
@@ -107,11 +109,17 @@ def _names_in_file(model: ir.Model) -> dict[str, str]:
     for node in calibration_nodes(model):
         tensor = str(before_calibration(node.outputs[0]).name)
         name = outputs.get(tensor, tensor)
-        # What the file says of an image input holds behind the preprocessing that took its place.
-        aliases = (alias for alias in (name, name.removeprefix(preprocess.PREFIX)) if alias in given)
+        # What the file says of an image input holds behind the preprocessing that took its place; what it says of a
+        # tensor that the BPU moved there, of what was moved (pairs behind the Reshape of a dense layer: 2 of 2 asked).
+        moved = [str(value.name) for value in moved_to(before_calibration(node.outputs[0]), _moves_on_bpu)]
+        aliases = (alias for alias in (name, name.removeprefix(preprocess.PREFIX), *moved) if alias in given)
         if (alias := next(aliases, None)) is not None:
             found[str(node.name)] = alias
     return found
+
+
+def _moves_on_bpu(node: ir.Node) -> bool:
+    return on_bpu(node) and keeps_scale(node)
 
 
 def _warn(message: str, names: Sequence[str]) -> None:
