@@ -62,7 +62,7 @@ def test_check_names_the_types_that_nodes_read(tmp_path: Path) -> None:
 
 
 def test_check_with_int16_and_as_a_table() -> None:
-    """The first convolution reads one channel with steps of 2, and stays int8 in the original too (4 networks asked)."""
+    """The first convolution reads one channel at a step of 2, and stays int8 in the original too (4 networks asked)."""
     nodes = printed("check", model("mnist_resnet8"))["nodes"]
     _, name, *_ = (node["node"] for node in nodes if node["type"] == "HzSQuantizedConv")
     request = json.dumps({name: {"InputType": "int16", "OutputType": "int16"}})
