@@ -32,12 +32,13 @@ from engine.calibrate.statistics.outputs import FloatOutputs
 from engine.calibrate.statistics.progress import Progress
 from engine.calibrate.statistics.statistics import Statistics, TensorStatistics
 from engine.errors import CalibrationDataError, ModelError
+from engine.floats.border_columns import with_border_columns
 from engine.floats.float_model import FloatSession, Kernels, runs_in_parts
 from engine.floats.grouping import GROUP, TogetherSession, group_size, mixes_group
 from engine.floats.overflows import with_overflows
 from engine.ir import shape_of
 from engine.optimize.base import clip_bounds
-from engine.rulebook.integers import MISH_OVERFLOW, SAMPLES_TOGETHER, imitates
+from engine.rulebook.integers import BORDER_COLUMNS, MISH_OVERFLOW, SAMPLES_TOGETHER, imitates
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -74,6 +75,7 @@ class StatisticsOptions(BaseModel):
         together: as the original, run 8 samples at once through networks that then compute other numbers
             (rule ``method.samples-together``).
         overflows: as the original, leave out what a Mish gives for large values (rule ``method.mish-overflow``).
+        border_columns: as the original, count padding on the right in averages (rule ``method.border-columns``).
         batch: samples per run of ONNX Runtime at most, 1..8; does not change results. Few fit the CPU's caches better.
         threads: CPU threads; None for all. Does not change results.
         kernels: ``PLAIN`` sums floats in the order of the original, so that thresholds equal its own to the last bit
@@ -88,6 +90,7 @@ class StatisticsOptions(BaseModel):
     per_channel: bool = False
     together: bool = False
     overflows: bool = False
+    border_columns: bool = False
     batch: int = Field(default=2, ge=1, le=GROUP)
     threads: int | None = Field(default=None, ge=1)
     kernels: Kernels = Kernels.FAST
@@ -103,8 +106,8 @@ class StatisticsOptions(BaseModel):
     ) -> StatisticsOptions:
         """The least that serves all of ``options``; ``running``: ``batch`` and ``threads``.
 
-        Samples are computed one by one, and all that a Mish gives counts, where an option is not to imitate the
-        original.
+        Samples are computed one by one, all that a Mish gives counts, and no padding does, where an option is not to
+        imitate the original.
         """
         options = tuple(options)
         methods = [method_of(option) for option in options]
@@ -116,6 +119,7 @@ class StatisticsOptions(BaseModel):
             per_channel=any(option.per_channel and m.needs_data for m, option in zip(methods, options, strict=True)),
             together=all(imitates(SAMPLES_TOGETHER, option.compatibility) for option in options),
             overflows=all(imitates(MISH_OVERFLOW, option.compatibility) for option in options),
+            border_columns=all(imitates(BORDER_COLUMNS, option.compatibility) for option in options),
             **running,
         )
 
@@ -139,8 +143,8 @@ def collect(
         data: what the inputs are fed with, or arrays by input name, samples along the first dimension.
         options: what to collect; None for the defaults.
         progress: where the pass notes how far it has come, and goes on from there; results do not depend on it.
-        outputs: what is to keep the model's outputs, which the first pass then shows too, unless a Mish overflows in
-            it.
+        outputs: what is to keep the model's outputs, which the first pass then shows too, unless it imitates the
+            original in a Mish or an average.
 
     Raises:
         CalibrationDataError: there are no samples, or they do not fit the model's inputs.
@@ -149,6 +153,7 @@ def collect(
     options = options or StatisticsOptions()
     exact = optimized
     optimized = with_overflows(exact) if options.overflows else exact
+    optimized = with_border_columns(optimized) if options.border_columns else optimized
     if optimized is not exact:
         outputs = None
     names = tuple(dict.fromkeys(tensors))

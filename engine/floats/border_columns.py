@@ -1,0 +1,54 @@
+"""A float model whose averages count padding on the right of the map as the original's own runtime does.
+
+An AveragePool without ``count_include_pad`` divides by the values of its window that lie in the map. The original's
+runtime takes columns of padding on the right of the map for such values, in calibration (rule
+``method.border-columns``): of those on the left, above and below it does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.ir import attribute, shape_of, static_shape
+
+
+def with_border_columns(model: ir.Model) -> ir.Model:
+    """``model``, or where padding on the right counts a copy in which zeros are joined to the map there.
+
+    Every tensor keeps its name, and every number of another window its bits.
+
+    Args:
+        model: a float graph of operator set 11 or later; is not changed.
+    """
+    if not any(map(counts_columns, model.graph)):
+        return model
+    model = model.clone()
+    for node in tuple(filter(counts_columns, model.graph)):
+        _join_columns(model.graph, node)
+    return model
+
+
+def counts_columns(node: ir.Node) -> bool:
+    """Whether ``node`` is an average of a map that leaves padding out, and has some on the right."""
+    is_average = node.op_type == "AveragePool" and node.domain in ("", "ai.onnx")
+    if not is_average or attribute(node, "count_include_pad", 0) or node.inputs[0] is None:
+        return False
+    shape = static_shape(node.inputs[0])
+    return shape is not None and len(shape) == 4 and attribute(node, "pads", (0, 0, 0, 0))[3] > 0
+
+
+def _join_columns(graph: ir.Graph, node: ir.Node) -> None:
+    source = node.inputs[0]
+    if source is None:
+        return
+    *around, columns = attribute(node, "pads", (0, 0, 0, 0))
+    *kept, width = shape_of(source)
+    tensor = ir.Tensor(np.array([0, 0, 0, 0, 0, 0, 0, columns], np.int64), name=f"{node.name}_columns")
+    amounts = ir.Value(name=tensor.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([8]), const_value=tensor)
+    graph.register_initializer(amounts)
+    joined = ir.Value(name=f"{node.name}_joined", type=source.type, shape=ir.Shape([*kept, width + columns]))
+    pad = ir.node("Pad", [source, amounts], outputs=[joined], name=f"{node.name}_join")
+    graph.insert_before(node, pad)
+    node.replace_input_with(0, joined)
+    node.attributes["pads"] = ir.AttrInt64s("pads", [*around, 0])
