@@ -244,6 +244,19 @@ def _views(rng: random.Random) -> tuple[int, ...]:
     return rng.choice((2, 2, 3, 4, 5)), 3, rng.choice((4, 8, 10, 16)), rng.choice((4, 8, 12, 16))
 
 
+def _maps(rng: random.Random) -> tuple[int, ...]:
+    """One small map, or a batch of such."""
+    sides = (3, 4, 6, 7, 8, 9, 12, 13, 16, 17, 20, 24, 25, 32, 33, 40, 48, 64)
+    channels = (1, 2, 3, 4, 6, 8, 8, 12, 16, 16, 21, 24, 32, 48, 64)
+    return rng.choice((1, 1, 1, 1, 2, 3, 4, 6, 9)), rng.choice(channels), rng.choice(sides), rng.choice(sides)
+
+
+def _small_map(rng: random.Random) -> tuple[int, ...]:
+    """A map of few pixels."""
+    channels, sides = (2, 4, 8, 8, 12, 16, 24, 32), (2, 3, 4, 5, 7, 8, 8, 12, 16, 20)
+    return 1, rng.choice(channels), rng.choice(sides), rng.choice(sides)
+
+
 def _gate(rng: random.Random) -> tuple[int, ...]:
     """A map of so few elements that a table over it is looked up element by element on the oldest march."""
     if rng.random() < 0.6:
@@ -574,6 +587,60 @@ def _ladder(net: Drawing, x: str) -> str:
     return net.convolve(y, 16)
 
 
+def _row(net: Drawing, x: str) -> str:
+    """Layers of many kinds in a row, some behind convolutions: the page tells what each takes, and what it costs the
+    layer in front of it, where nothing is fused.
+    """
+    for _ in range(14):
+        x = net.activate(net.convolve(x, net.channels(x), net.pick(1, 1, 3)), net.pick("relu", "sigmoid", "leaky_relu"))
+        x = _link(net, x)
+    return net.convolve(x, 8)
+
+
+def _link(net: Drawing, x: str) -> str:
+    """One layer, or a few, that give a map."""
+    channels, (height, width) = net.channels(x), net.size(x)
+    small, large = min(height, width) < 6, height * width > 1024
+    match net.rng.randrange(18):
+        case 0:
+            return net.convolve(x, net.pick(4, 8, 12, 16, 24, 32), net.pick(3, 5, 7), 1 if small else net.pick(1, 2, 2))
+        case 1:
+            return net.depthwise(x, net.pick(3, 5, 7), 1 if small else net.pick(1, 1, 2))
+        case 2:
+            return net.activate(x, net.pick("sigmoid", "leaky_relu", "prelu"))
+        case 3:
+            return net.op("Add", net.op("Sigmoid", x), net.op("Relu", net.convolve(x, channels, 3)))
+        case 4:
+            return net.op("Sub", net.op("Sigmoid", x), net.op("Relu", net.convolve(x, channels)))
+        case 5:
+            return net.op("Mul", x, net.op("Relu", net.convolve(x, channels)))
+        case 6:
+            return net.op("Mul", x, net.op("Sigmoid", net.convolve(net.op("GlobalAveragePool", x), channels)))
+        case 7:
+            return net.op("Mul", x, net.op("Sigmoid", net.convolve(x, 1)))
+        case 8 | 9:
+            kind = net.pick("ReduceMean", "ReduceMean", "ReduceMax")
+            gate = net.convolve(net.op(kind, x, axes=[1], keepdims=1), 1, net.pick(1, 3, 7))
+            return net.op("Mul", x, net.op("Sigmoid", gate))
+        case 10:
+            rows = net.op("ReduceMean", x, axes=[net.pick(2, 3)], keepdims=1)
+            return net.op("Mul", x, net.op("Sigmoid", net.convolve(rows, channels)))
+        case 11:
+            return net.pool(x, net.pick(3, 5, 5), 1, "MaxPool", 0) if not small else x
+        case 12:
+            return net.pool(x, net.pick(3, 5), 1, "AveragePool", 0) if not small else x
+        case 13:
+            return net.pool(x, 2, 2, net.pick("MaxPool", "AveragePool")) if not small else x
+        case 14:
+            return net.concat(x, net.op("Relu", net.convolve(x, net.pick(4, 8, 12, 16)))) if channels < 48 else x
+        case 15:
+            return net.cut(x, channels // 2, channels, 1) if channels > 1 else x
+        case 16 if not large:
+            return net.resize(x, 2 * height, 2 * width, net.pick("nearest", "linear"))
+        case _:
+            return net.op("Sub", x, net.op("ReduceMean", x, axes=[1], keepdims=1)) if channels > 1 else x
+
+
 # -- movements --------------------------------------------------------------------------------------------------------
 
 
@@ -595,6 +662,18 @@ def _flattened(net: Drawing, x: str) -> str:
     if kind == "groups" and channels % 4 == 0:
         return net.reshape(x, 4, channels // 4, height, width)
     return net.transpose(x, *net.pick((0, 2, 1, 3), (0, 3, 2, 1), (0, 1, 3, 2), (0, 2, 3, 1)))
+
+
+def _regrouped(net: Drawing, x: str) -> str:
+    """Planes of a map that become rows of several planes, and back; larger blocks of pixels than of two."""
+    _, channels, height, width = net.dims(x)
+    if net.chance(0.4):
+        block = net.pick(3, 3, 4)
+        return net.op("DepthToSpace", net.convolve(x, channels * block * block), blocksize=block, mode="CRD")
+    rows = net.pick(*(rows for rows in (1, 2, 3, 4, 8) if channels % rows == 0 and rows < channels))
+    length = channels * height * width // rows
+    x = net.op("Relu", net.dense(net.reshape(x, 1, rows, length), length if rows > 1 and length <= 1024 else 16))
+    return net.reshape(x, 1, channels, height, width) if net.dims(x)[2] == length else x
 
 
 def _shuffled(net: Drawing, x: str) -> str:
@@ -800,6 +879,7 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
         "body_int16": DrawFamily(_even_map, _between(_one_of(*maps.BODIES))),
         "broadcast": DrawFamily(_map, _between(_broadcast)),
         "activation": DrawFamily(_map, _between(_activation)),
+        "row": DrawFamily(_maps, _row),
         "gate": DrawFamily(_gate, _between(_gated)),
         "pool": DrawFamily(_map, _between(_pool)),
         "reduce": DrawFamily(_map, _between(_reduce)),
@@ -813,6 +893,7 @@ FAMILIES: Mapping[str, DrawFamily] = MappingProxyType(
         "cut": DrawFamily(_map, _between(_cut)),
         "tokens": DrawFamily(_narrow_map, _between(_as_tokens)),
         "flattened": DrawFamily(_narrow_map, _between(_flattened)),
+        "regrouped": DrawFamily(_small_map, _between(_regrouped)),
         "shuffled": DrawFamily(_even_map, _between(_shuffled)),
         "folded": DrawFamily(_folding_map, _folded),
         "heads": DrawFamily(_tokens, _between_dense(_heads)),

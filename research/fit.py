@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,6 +57,7 @@ from research.validation import (
     networks_report,
     refit_overheads,
     refit_rates,
+    refit_unfused,
     validation_report,
     worst_networks,
 )
@@ -79,6 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--rates", action="store_true", help="fit the second step, and the rates that drawn layers tell with it"
+    )
+    parser.add_argument(
+        "--unfused", action="store_true", help="fit what layers take at O0 alone; all other constants stay"
     )
     parser.add_argument("--validate", action="store_true", help="also cross-validate (takes minutes)")
     parser.add_argument("--document", type=Path, help="Markdown file to put the tables into")
@@ -122,7 +126,7 @@ def _fit_all(
             for march, data, (answered, _) in zip(generation, old, answers, strict=True)
         ]
         old = _unfused(generation, answers, old)
-        step = refit_rates if options.rates else refit_overheads if options.overheads else fit
+        step = _step(options)
         fitted = step(evidences, old)
         fitted = _unfused(generation, answers, fitted)
         fits += fitted
@@ -155,6 +159,13 @@ def _fit_all(
     reports.append(f"all marches\n{everywhere.text()}{apart_report(apart_draws, everything.__getitem__)}")
     sys.stdout.write(f"\n== {reports[-1]}")
     return reports
+
+
+def _step(options: argparse.Namespace) -> Callable[[Sequence[Evidence], Sequence[Latency]], list[Latency]]:
+    """The part of the fit that is wanted."""
+    if options.unfused:
+        return refit_unfused
+    return refit_rates if options.rates else refit_overheads if options.overheads else fit
 
 
 def _unfused(

@@ -103,17 +103,34 @@ def _with_overheads(
         Shown([*_parts_at("O2", rows), *evidence.built, *evidence.asked], evidence.deployed, latency, evidence.pace)
         for evidence, rows, latency in zip(generation, cases, latencies, strict=True)
     ]
-    found = []
-    for evidence, rows, fitted in zip(generation, cases, fit_overheads(shown), strict=True):
-        apart = _at(evidence, OptimizeLevel.O0)
-        parts = [*parts_of(apart), *_parts_at("O0", counted(rows)), *evidence.asked_unfused]
-        found += fit_apart([parts], [fitted], Overhead.UNFUSED, [_count(apart)])
+    found = _with_waits(generation, cases, fit_overheads(shown))
     passing = [
         [network for network in _at(evidence, OptimizeLevel.O1) if shows(network, Overhead.SINGLE_DDR, latency)]
         for evidence, latency in zip(generation, found, strict=True)
     ]
     parts_passing = [parts_of(networks) for networks in passing]
     return fit_apart(parts_passing, found, Overhead.SINGLE_DDR, [_count(networks) for networks in passing])
+
+
+def refit_unfused(generation: Sequence[Evidence], latencies: Sequence[Latency]) -> list[Latency]:
+    """The wait between layers at O0 alone: all else stays as it is in ``latencies``."""
+    pairs = zip(generation, latencies, strict=True)
+    return _with_waits(generation, [cases_of(evidence.networks, latency) for evidence, latency in pairs], latencies)
+
+
+def _with_waits(
+    generation: Sequence[Evidence], cases: Sequence[Sequence[MeasuredCase]], latencies: Sequence[Latency]
+) -> list[Latency]:
+    """``latencies`` with the wait between layers at O0."""
+    found = []
+    for evidence, rows, fitted in zip(generation, cases, latencies, strict=True):
+        if fitted.unfused_computes:  # nothing is waited for between layers
+            found.append(fitted)
+            continue
+        apart = _at(evidence, OptimizeLevel.O0)
+        parts = [*parts_of(apart), *_parts_at("O0", counted(rows)), *evidence.asked_unfused]
+        found += fit_apart([parts], [fitted], Overhead.UNFUSED, [_count(apart)])
+    return found
 
 
 def _at(evidence: Evidence, *levels: OptimizeLevel) -> list[Deployed]:

@@ -74,7 +74,7 @@ def layer_costs(
 ) -> tuple[Cost, ...]:
     """Costs of the layers of a subgraph, in running order; ``traffic`` is :func:`layer_traffic` where it is at hand."""
     traffic = layer_traffic(schedule, latency) if traffic is None else traffic
-    if schedule.overlap is Overlap.NONE and latency.unfused_layers:
+    if schedule.is_told_by_layer and latency.unfused_layers:
         return tuple(_unfused_costs(schedule, latency, traffic))
     by_load = latency.input_layer.by_load
     return tuple(
@@ -110,9 +110,15 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
     found = unfused_costs(schedule.layers, latency)
     for layer, cost, (straight, detour) in zip(schedule.layers, found, traffic, strict=True):
         beside = transfer_us(Traffic(round(cost.worked / 2), round(cost.worked / 2)), latency.fitted)
-        work = _kernel_ns(layer, latency) / 1000 if layer.kind in COMPUTED else 0.0
-        waits = cost.wait_us + unfused_wait_us(layer, latency)
-        yield Cost(work + beside, straight + detour, detour, drain_us(layer, latency), overhead_us=waits)
+        computes = layer.kind in COMPUTED or latency.unfused_computes
+        work = _kernel_ns(layer, latency) / 1000 if computes else 0.0
+        if latency.unfused_computes:
+            beyond = overhead_us(layer, Overlap.GROUPS, latency)
+        else:
+            beyond = unfused_wait_us(layer, latency)
+        yield Cost(
+            work + beside, straight + detour, detour, drain_us(layer, latency), overhead_us=cost.wait_us + beyond
+        )
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:

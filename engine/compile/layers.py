@@ -124,9 +124,14 @@ class Layer(Record):
         return self.op_type == _MAXIMUM_OF_AXIS
 
     @property
+    def largest_of_windows(self) -> bool:
+        """Whether it takes the maximum of windows."""
+        return self.op_type == MAXIMUM
+
+    @property
     def overlaps(self) -> bool:
         """Whether it takes the maximum of windows that overlap, in steps of one pixel or from within the map."""
-        overlapping = self.op_type == MAXIMUM and self.kernel[0] > self.strides[0]
+        overlapping = self.largest_of_windows and self.kernel[0] > self.strides[0]
         return overlapping and (self.strides[0] == 1 or not self.padded)
 
     @property

@@ -64,6 +64,11 @@ class Schedule(Record):
                 raise ValueError(f"groups: {list(group)}: there are {len(self.layers)} layers")
         return self
 
+    @property
+    def is_told_by_layer(self) -> bool:
+        """Whether each layer moves its maps by itself, and nothing is rearranged besides (O0)."""
+        return self.overlap is Overlap.NONE and not self.relaid
+
     def on_cores(self, cores: int) -> Schedule:
         """This schedule for ``cores`` cores; they wait for each other after every group."""
         return self.model_copy(update={"cores": cores})

@@ -61,7 +61,7 @@ Columns = Sequence[tuple[int, int]]
 
 def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
-    if schedule.overlap is Overlap.NONE and latency.unfused_layers:
+    if schedule.is_told_by_layer and latency.unfused_layers:
         return list(_unfused_traffic(schedule, latency))
     inputs = {tensor.name: tensor for tensor in schedule.inputs}
     outputs, spilled = set(schedule.outputs), set(schedule.spilled)

@@ -8,14 +8,16 @@ bytes each amount stands for (:class:`~engine.chips.latency.UnfusedLayer`).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from engine.chips.latency import Latency
+from engine.chips.latency import Latency, UnfusedLayer
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
+from engine.compile.sizes import IMAGE_CHANNELS
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 MAPS, ENTERING, LEAVING, WIDE = "maps", "entering", "leaving", "wide"
@@ -24,11 +26,24 @@ outside; of such results; and of all but these once more where inputs are int16.
 """
 STEPPED = "stepped"
 """Bytes of results of which steps, or the parts of large windows, keep few."""
-ROWS, PLANES, ELEMENTS, ITEMS = "rows", "planes", "elements", "items"
-"""Rows of the last dimension, rows of each channel, elements, and rows that are cut into more than three dimensions."""
+STEPS, ADDED, RAGGED = "steps", "added", "ragged"
+"""Pixels of maps of which steps skip some, and of maps that are added up by a layer of weights; rows of pixels of maps
+whose rows are no whole blocks.
+"""
+ROWS, LINES, PLANES, ELEMENTS = "rows", "lines", "planes", "elements"
+"""Rows of the last dimension, rows of pixels, rows of each channel, and elements."""
+ITEMS, PIECES, BATCH, UNEVEN, HALVES = "items", "pieces", "batch", "uneven", "halves"
+"""What is waited for: rows that are cut into more than three dimensions; runs of elements that are moved by themselves;
+maps of a batch beyond the first, each of which is loaded and stored by itself; such maps whose channels are no whole
+blocks; and pixels of maps whose channels end with half a block.
+"""
+WAITS = frozenset({ITEMS, PIECES, BATCH, UNEVEN, HALVES})
 
-_ROWS, _BLOCK, _FEWEST = 2, 8, 2
-"""Rows, pixels and channels of a block; a map of one or two channels has two."""
+WANTED = "for_"
+"""Beginning of the kinds of maps that are stored once more."""
+
+_ROWS, _BLOCK = 2, 8
+"""Rows, pixels and channels of a block."""
 COMPUTED = OF_WEIGHTS | {CostKind.POOL}
 """Kinds of layers whose work is computed from their windows; others work as long as a part of their transfers."""
 _MAP_RANK = 4
@@ -36,9 +51,31 @@ _LARGEST_WINDOW = 9
 """Rows or columns of a window that is computed at once."""
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
+_CONVOLVING = OF_WEIGHTS - {CostKind.MATMUL}
+_SMALL_WINDOW = 3
+"""Rows or columns of a window that is computed from a map as it lies."""
+_PAIR = 2
+_WANTING = (
+    "reduce_rows",
+    "reduce_columns",
+    "pool_mean_large",
+    "pool_mean",
+    "pool_large",
+    "reduce_depth",
+    "resize_uneven",
+    "join_uneven",
+    "move_uneven",
+    "mul_plane",
+)
+"""Kinds of layers in front of which a map is stored once more."""
 
 Amounts = Mapping[str, float]
 """What a layer, or a layout change, moves."""
+
+
+_UNKNOWN = UnfusedLayer(us=0.0, bytes={MAPS: 1.0}, layers=0)
+"""What a layer takes of a kind that nobody asked for: its maps are moved once."""
+_NOTHING = UnfusedLayer(us=0.0, bytes={}, layers=0)
 
 
 @dataclass(frozen=True)
@@ -71,11 +108,19 @@ def unfused_costs(layers: Sequence[Layer], latency: Latency) -> Iterator[Unfused
 
 
 def _cost(kind: str, amounts: Amounts, latency: Latency) -> UnfusedCost:
-    found = latency.unfused_layers.get(kind)
-    if found is None:
-        return UnfusedCost()
+    found = _constants(kind, latency)
     moved = sum(found.bytes.get(name, 0.0) * amount for name, amount in amounts.items())
-    return UnfusedCost(found.us + found.item_us * amounts.get(ITEMS, 0), moved, found.work * moved)
+    waits = sum(found.waits.get(name, 0.0) * amount for name, amount in amounts.items())
+    return UnfusedCost(found.us + waits, moved, found.work * moved)
+
+
+def _constants(kind: str, latency: Latency) -> UnfusedLayer:
+    """Those of a kind, or of what it is a special case of."""
+    known = latency.unfused_layers
+    unknown = _NOTHING if kind.startswith(WANTED) else _UNKNOWN
+    while kind and kind not in known:
+        kind = kind.rpartition("_")[0]
+    return known.get(kind, unknown)
 
 
 def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[str, Amounts]]]:
@@ -87,20 +132,59 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
         block: pixels of a vector.
     """
     makers = {layer.output: layer for layer in layers}
+    readers: dict[str, list[Layer]] = defaultdict(list)
+    for layer in layers:
+        for name in layer.inputs:
+            readers[name].append(layer)
     changed: set[tuple[str, str]] = set()
     for layer in layers:
         parts: list[tuple[str, Amounts]] = []
         for position in layer.converted:
             kind, rows = _conversion(layer, position, block)
+            turned = kind == "to_pixels" and _is_turned(layer, position, makers)
             if (layer.inputs[position], kind) not in changed:
                 changed.add((layer.inputs[position], kind))
-                parts.append((kind, {ROWS: rows}))
+                shape = layer.input_shapes[position]
+                amounts = {BATCH: _as_map(shape)[0] - 1, ELEMENTS: math.prod(shape), PIECES: _pixels(shape)}
+                parts.append(("to_turned", amounts) if turned else (kind, {ROWS: rows}))
         if layer.copied:
             parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
-        own = _kind(layer, makers)
+        wanted = _wanted(layer, readers)
+        if wanted:
+            parts.append((wanted, dict(_amounts_of_map(layer.output_shape, layer.output_bits))))
+        own = _kind(layer, makers, readers)
+        inner = layer.kind not in _CONVOLVING or layer.output_bits >= _ACCUMULATOR_BITS
+        if own and not inner and any(_enters(name, makers) for name in layer.inputs):
+            own = f"{own}_image" if layer.input_shapes[0][-1] <= IMAGE_CHANNELS else f"{own}_entering"
         if own:
             parts.append((own, dict(_amounts(layer, makers))))
         yield parts
+
+
+def _wanted(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> str:
+    """What a layer gives a map for besides, where one that reads it wants it in another layout; empty where none does.
+
+    It is stored once more. Layers that move data, and layout changes, have costs of their own.
+    """
+    if layer.kind in _MOVING:
+        return ""
+    kinds = {_kind(reader, {}, readers) for reader in readers.get(layer.output, ())}
+    if _as_map(layer.output_shape)[3] > 1:
+        kinds.discard("mul_plane")
+    return next((f"{WANTED}{kind}" for kind in _WANTING if kind in kinds), "")
+
+
+def _is_turned(layer: Layer, position: int, makers: Mapping[str, Layer]) -> bool:
+    """Whether a layout change turns tokens, which lie in rows, into a map whose channels they are."""
+    maker = makers.get(layer.inputs[position])
+    if maker is None or maker.kind is not CostKind.RESHAPE or position not in layer.rearranged:
+        return False
+    return _is_of_tokens(maker) and maker.output_shape[-1] == layer.input_shapes[position][1]
+
+
+def _is_of_tokens(layer: Layer) -> bool:
+    """Whether a reshape cuts tokens into heads, or a batch, of a map of one row each."""
+    return len(layer.input_shapes[0]) < _MAP_RANK == len(layer.output_shape) and layer.input_shapes[0][0] == 1
 
 
 def _conversion(layer: Layer, position: int, block: int) -> tuple[str, float]:
@@ -112,13 +196,33 @@ def _conversion(layer: Layer, position: int, block: int) -> tuple[str, float]:
     return "to_pixels", _planes(shape) * -(-shape[2] // block)
 
 
-def _kind(layer: Layer, makers: Mapping[str, Layer]) -> str:
+def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> str:
     """What a layer's constants are called; empty where nothing is moved."""
     match layer.kind:
         case CostKind.RESHAPE | CostKind.TRANSPOSE:
             return _movement(layer, makers)
-        case CostKind.REDUCE if not _is_whole(layer):
-            return "reduce_rows"
+        case CostKind.REDUCE if len(layer.output_shape) > _MAP_RANK:
+            return "reduce_deep"
+        case CostKind.REDUCE:
+            return _reduction(layer, readers)
+        case CostKind.MOVE if layer.motion is Motion.NONE:
+            return ""
+        case CostKind.MOVE if len(layer.output_shape) > _MAP_RANK and layer.input_shapes[0][0] > layer.output_shape[0]:
+            return "move_deep"
+        case CostKind.POOL if not layer.largest_of_windows and layer.kernel[0] > layer.strides[0]:
+            return "pool_mean" if max(layer.kernel) <= _SMALL_WINDOW else "pool_mean_large"
+        case CostKind.POOL if layer.largest_of_windows and max(layer.kernel) > _SMALL_WINDOW:
+            return "pool_large"
+        case CostKind.RESIZE if _is_in_blocks(layer.input_shapes[0]):
+            return CostKind.RESIZE.value
+        case CostKind.RESIZE:
+            return "resize_uneven"
+        case CostKind.MUL | CostKind.ADD if len(layer.inputs) == 1:
+            return f"{layer.kind.value}_constant"
+        case CostKind.MUL | CostKind.ADD if len({_as_map(shape) for shape in layer.input_shapes}) > 1:
+            return f"{layer.kind.value}_{_broadcast(layer)}"
+        case CostKind.MOVE if _skips(layer):
+            return "move_stepped"
         case CostKind.JOIN | CostKind.MOVE if _is_uneven(layer):
             return f"{layer.kind.value}_uneven"
         case CostKind.CONV if layer.dilations != (1, 1) and layer.kernel != (1, 1):
@@ -127,10 +231,40 @@ def _kind(layer: Layer, makers: Mapping[str, Layer]) -> str:
             return "conv_large"
         case CostKind.CONV if layer.stepped_shape != layer.output_shape:
             return "conv_stepped"
+        case _ if layer.kind in _CONVOLVING and layer.output_bits >= _ACCUMULATOR_BITS:
+            return CostKind.CONV.value
         case CostKind.MATMUL if len(layer.inputs) == 1:
             return CostKind.CONV.value
+        case CostKind.MATMUL:
+            return "product"
         case _:
             return layer.kind.value
+
+
+def _reduction(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> str:
+    """The kind of a reduction: to one pixel, to a row, to a column, or to one channel, which sums may take as it is."""
+    before, after = _as_map(layer.input_shapes[0]), _as_map(layer.output_shape)
+    if before[1:3] == after[1:3]:
+        reading = {reader.kind for reader in readers.get(layer.output, ())}
+        return "reduce" if reading == {CostKind.ADD} or before[3] == after[3] else "reduce_depth"
+    if after[1:3] == (1, 1) and min(before[1:3]) > 1:
+        return "reduce"
+    return "reduce_columns" if after[1] < before[1] else "reduce_rows"
+
+
+def _broadcast(layer: Layer) -> str:
+    """What a sum or product repeats of the smaller of two maps."""
+    small = min((_as_map(shape) for shape in layer.input_shapes), key=math.prod)
+    if small[1:3] == (1, 1):
+        return "pixel"
+    return "plane" if small[3] == 1 else "row"
+
+
+def _is_in_blocks(shape: Sequence[int]) -> bool:
+    """Whether rows and channels of a map are whole blocks, or a power of two of these."""
+    _, _, width, channels = _as_map(shape)
+    blocks = -(-channels // _BLOCK)
+    return width % _BLOCK == 0 and blocks & (blocks - 1) == 0
 
 
 def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
@@ -140,27 +274,50 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
     if layer.kind is CostKind.RESHAPE:
         if windows:
             return Motion.PIXELS.value
-        if layer.motion is Motion.HEADS or same_rows:
+        if same_rows:
+            deep = "_deep" if len(layer.input_shapes[0]) > _MAP_RANK else ""
+            return f"regrouped{deep}" if _is_regrouped(layer) else ""
+        if layer.motion is Motion.HEADS:
             return ""
     elif layer.motion is Motion.VIEW:
         return ""
+    if layer.motion is Motion.BLOCKS and layer.output_shape[1] > _PAIR * layer.input_shapes[0][1]:
+        return "blocks"
+    if layer.motion is Motion.ROWS and len(layer.output_shape) > _MAP_RANK and not same_rows:
+        return "rows_turned_deep"
     if layer.motion in {Motion.ROWS, Motion.BLOCKS, Motion.FOLDED}:
         return "rows_moved" if same_rows else "rows_turned"
     if _cuts_deep(layer):
         return "elements_deep"
+    if layer.motion is Motion.VIEW and _as_map(layer.input_shapes[0])[0] > _as_map(layer.output_shape)[0]:
+        return "view_of_batch"
+    if layer.kind is CostKind.RESHAPE and _joins_planes(layer):
+        return "planes_joined"
+    if layer.motion is Motion.ELEMENTS and layer.kind is CostKind.TRANSPOSE and len(layer.output_shape) > _MAP_RANK:
+        return "heads_turned" if layer.input_shapes[0][0] == 1 else Motion.ELEMENTS.value
     return "" if layer.motion in (Motion.NONE, Motion.LAID) else layer.motion.value
 
 
 def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, float]]:
     if layer.kind in _MOVING:
         yield ELEMENTS, math.prod(layer.output_shape)
+        yield PIECES, math.prod(layer.output_shape) // math.gcd(layer.input_shapes[0][-1], layer.output_shape[-1])
         if _cuts_deep(layer):
             yield ITEMS, math.prod(layer.input_shapes[0][:-1])
             return
+        yield BATCH, max(_as_map(shape)[0] for shape in (layer.input_shapes[0], layer.output_shape)) - 1
         yield ROWS, max(math.prod(shape[:-1]) for shape in (layer.input_shapes[0], layer.output_shape))
+        yield LINES, _lines(layer)
         yield PLANES, _planes(layer.input_shapes[0])
         yield MAPS, _padded(layer.output_shape) * layer.output_bits / 8
         return
+    maps = [*layer.input_shapes, layer.output_shape]
+    if layer.kind is CostKind.MATMUL and len(layer.inputs) > 1:
+        yield from _amounts_of_product(layer)
+        return
+    further = max(_as_map(shape)[0] for shape in maps) - 1
+    yield BATCH, further
+    yield UNEVEN, further * any(shape[-1] % _BLOCK for shape in maps)
     sizes = [_padded(shape) * layer.input_bits / 8 for shape in layer.input_shapes]
     read = sum(sizes)
     written = _padded(layer.output_shape) * layer.output_bits / 8
@@ -175,7 +332,50 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, f
         yield ENTERING, sum(compress(sizes, [_enters(name, makers) for name in layer.inputs]))
     if layer.input_bits >= _WIDE_BITS:
         yield WIDE, read + written * (not leaves)
-    yield PLANES, max(map(_planes, (*layer.input_shapes, layer.output_shape)))
+    yield PLANES, max(map(_planes, maps))
+    yield LINES, _lines(layer)
+    yield RAGGED, sum(math.prod(_as_map(shape)[:2]) for shape in maps if _as_map(shape)[2] % _BLOCK)
+    yield HALVES, sum(_pixels(shape) for shape in maps if 0 < shape[-1] % _BLOCK <= _BLOCK // 2)
+    if layer.kind in OF_WEIGHTS:
+        yield STEPS, _pixels(layer.input_shapes[0]) if max(layer.strides) > 1 else 0
+        yield ADDED, sum(map(_pixels, layer.input_shapes[1:]))
+
+
+def _amounts_of_product(layer: Layer) -> Iterator[tuple[str, float]]:
+    """What a product of two maps moves: each matrix is a map of one row, and is loaded and stored by itself; where
+    there are heads, each is cut out of what lies side by side.
+    """
+    *matrices, rows, columns = layer.output_shape
+    count, depth = math.prod(matrices), layer.input_shapes[0][-1]
+    wide, leaves = layer.input_bits // 8, layer.output_bits >= _ACCUMULATOR_BITS
+    yield BATCH, count - 1
+    yield UNEVEN, count if matrices and matrices[-1] > 1 else 0
+    written = count * _padded((1, rows, columns)) * layer.output_bits / 8
+    yield MAPS, count * (_padded((1, rows, depth)) + _padded((1, depth, columns))) * wide + written * (not leaves)
+    yield LEAVING, written * leaves
+    yield PLANES, count * (depth + columns)
+    yield ROWS, count * (rows + depth)
+
+
+def _amounts_of_map(shape: Sequence[int], bits: int) -> Iterator[tuple[str, float]]:
+    """What a map moves that is stored once more."""
+    yield MAPS, _padded(shape) * bits / 8
+    yield PLANES, _planes(shape)
+    yield ROWS, math.prod(_as_map(shape)[:3])
+    yield BATCH, _as_map(shape)[0] - 1
+
+
+def _is_regrouped(layer: Layer) -> bool:
+    """Whether rows of the same length lie in another number of rows or columns of a map."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    return max(len(before), len(after)) <= _MAP_RANK + 1 and _as_map(before)[1:3] != _as_map(after)[1:3]
+
+
+def _joins_planes(layer: Layer) -> bool:
+    """Whether rows hold several planes of a map (NCHW), or are cut into such."""
+    planes, rows = sorted((layer.input_shapes[0], layer.output_shape), key=lambda shape: shape[-1])
+    *_, height, width = (1, *planes)
+    return layer.motion is Motion.ELEMENTS and len(planes) == _MAP_RANK and width > 1 < height < rows[-1] / width
 
 
 def _cuts_deep(layer: Layer) -> bool:
@@ -193,16 +393,29 @@ def _enters(name: str, makers: Mapping[str, Layer]) -> bool:
     return maker is None
 
 
-def _is_whole(layer: Layer) -> bool:
-    """Whether a reduction leaves one pixel, or one channel of each."""
+def _skips(layer: Layer) -> bool:
+    """Whether a slice keeps every second pixel of a row."""
     before, after = _as_map(layer.input_shapes[0]), _as_map(layer.output_shape)
-    return after[1:3] == (1, 1) or before[1:3] == after[1:3]
+    return before[3] == after[3] and before[2] == _PAIR * after[2]
 
 
 def _is_uneven(layer: Layer) -> bool:
     """Whether a part of a concatenation, or a slice, begins or ends within a block of channels."""
     depths = {shape[-1] for shape in (*layer.input_shapes, layer.output_shape)}
     return len(depths) > 1 and any(depth % _BLOCK for depth in depths)
+
+
+def _lines(layer: Layer) -> int:
+    """Rows of pixels of what a layer reads; of DepthToSpace once for each pixel of a block."""
+    lines = math.prod(_as_map(layer.input_shapes[0])[:2])
+    if layer.motion is not Motion.BLOCKS:
+        return lines
+    return lines * math.prod(layer.output_shape[:-1]) // math.prod(layer.input_shapes[0][:-1])
+
+
+def _pixels(shape: Sequence[int]) -> int:
+    """Pixels of a map, or of a batch of maps."""
+    return math.prod(_as_map(shape)[:3])
 
 
 def _planes(shape: Sequence[int]) -> int:
@@ -214,8 +427,7 @@ def _planes(shape: Sequence[int]) -> int:
 def _padded(shape: Sequence[int]) -> int:
     """Elements of a map with its padding to whole blocks."""
     batch, height, width, channels = _as_map(shape)
-    depth = round_up(channels, _BLOCK) if channels > _FEWEST else _FEWEST
-    return batch * round_up(height, _ROWS) * round_up(width, _BLOCK) * depth
+    return batch * round_up(height, _ROWS) * round_up(width, _BLOCK) * round_up(channels, _BLOCK)
 
 
 def _as_map(shape: Sequence[int]) -> tuple[int, ...]:

@@ -80,9 +80,21 @@ def test_pages_of_layers_and_of_layout_changes_are_told_apart() -> None:
     timed = list(timed_layers([answered(schedule, *pages)], TRUTH))
     assert [(each.kind, each.transfer_us, each.beside) for each in timed] == [
         ("to_pixels", 7.0, True),
-        ("conv", 5.0, False),
+        ("conv_entering", 5.0, False),
     ]
     assert not list(timed_layers([answered(schedule, *pages, level=OptimizeLevel.O1)], TRUTH))
+
+
+def test_steps_of_a_layer_are_one_and_a_map_stored_once_more_counts_beside_its_layer() -> None:
+    shape = (1, 16, 16, 24)
+    (first,) = alone(CostKind.CONV, shape, shape).layers
+    (mean,) = alone(CostKind.REDUCE, (1, 16, 16, 1), shape).layers
+    mean = mean.model_copy(update={"name": "mean", "inputs": (first.output,), "output": "mean"})
+    schedule = alone(CostKind.CONV, shape, shape).model_copy(update={"layers": (first, mean)})
+    pages = (page(first.name, 9.0), page("padded_mean", 2.0), page("mean_SPLIT_WITH_DEPTHWISE_CONV_0", 5.0))
+    given, reduced = timed_layers([answered(schedule, *pages)], TRUTH)
+    assert (given.kind, given.transfer_us, given.own and given.own[0]) == ("for_reduce_depth", 9.0, "conv_entering")
+    assert (reduced.kind, reduced.transfer_us, reduced.compute_us) == ("reduce_depth", 7.0, 2.0)
 
 
 def test_marches_of_which_nothing_was_asked_stay_as_they_are() -> None:

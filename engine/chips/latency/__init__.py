@@ -437,7 +437,7 @@ class UnfusedLayer(Data):
 
     Attributes:
         us: for which it waits, ...
-        item_us: ... and for each row besides that it cuts into more than three dimensions.
+        waits: ... and for amounts that are waited for, ...
         bytes: loaded and stored per amount (:mod:`engine.compile.unfused`).
         work: time that it works beside the array, as a part of the time of its transfers.
         layers: that the figures rest on.
@@ -445,7 +445,7 @@ class UnfusedLayer(Data):
     """
 
     us: float
-    item_us: float = 0.0
+    waits: dict[str, float] = {}
     bytes: dict[str, float]
     work: float = 0.0
     layers: int
@@ -587,6 +587,8 @@ class Latency(Data):
         fitted: fitted constants.
         overheads: fitted to networks.
         unfused_layers: at O0, by kind of layer; none where O0 is estimated from traffic and overheads.
+        unfused_computes: whether layers compute there as long as at other levels; else all but those of weights and
+            pools work as a part of their transfers (``UnfusedLayer.work``).
         accuracy: of the fit.
         full_size: of full-size networks, where such were measured.
         unfused: of networks at O0, where such were asked.
@@ -619,6 +621,7 @@ class Latency(Data):
     fitted: Fitted
     overheads: dict[Overhead, Measured] = {}
     unfused_layers: dict[str, UnfusedLayer] = {}
+    unfused_computes: bool = False
     accuracy: ModelAccuracy
     full_size: FullSize | None = None
     unfused: ModelAccuracy | None = None
