@@ -98,6 +98,7 @@ class Chip:
         figures: the chip on which everything that is said of this one was measured: its own name, or that of the
             nearest measured chip that it was derived from.
         int16: whether activations may be int16.
+        int8_outputs: whether ``set_model_output_int8`` makes outputs int8 that it finds in int32.
         bias_bits: width of a convolution's bias; a 16-bit bias has a left shift per channel.
         negative_e_shift: whether the fused sum may shift right.
         sums_as_convolutions: whether the sum of two maps is a depthwise convolution with a fused sum.
@@ -137,6 +138,7 @@ class Chip:
     derived_from: str | None = None
     figures: str
     int16: bool
+    int8_outputs: bool
     bias_bits: int
     negative_e_shift: bool
     sums_as_convolutions: bool

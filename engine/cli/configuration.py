@@ -326,7 +326,8 @@ _RULES = f"""## Rules between parameters
   each other are refused.
 * `bernoulli2` has no int16, and no `yuv444` in `NCHW`; `core_num` 2 is for `bernoulli2` only.
 * `cal_data_dir` is not required for `calibration_type` `load` and `skip`.
-* `optimization` takes `asymmetric`, `bias_correction`, `run_fast`, `set_model_output_int8`, `set_model_output_int16`,
+* `optimization` takes `asymmetric`, `bias_correction`, `run_fast`, `set_model_output_int8` (without effect on
+  `bernoulli2`, with a warning), `set_model_output_int16`,
   `set_<OpType>_input_int16`, `set_<OpType>_output_int16`, `set_all_nodes_int16` (inputs of
   all nodes that can; the log names the others),
   `set_<OpType>_input_int8` and `set_<OpType>_output_int8` (both: computed on the BPU in 8 bits, as the zoo's YOLO

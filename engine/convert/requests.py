@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from engine.chips import load_chip
 from engine.config import Config, NodeInfo
 from engine.errors import UnsupportedError
 from engine.facts.moves import is_passive, moved_to
@@ -58,6 +59,10 @@ def placement_options(config: Config, optimized: ir.Model) -> PlacementOptions:
     if "lstm_batch_last" in options:
         logger.warning("optimization lstm_batch_last has no effect: what it changes was not measured")
     output_types = [kind for kind in ("int8", "int16") if f"set_model_output_{kind}" in options]
+    march = config.model_parameters.march
+    if "int8" in output_types and not load_chip(march).int8_outputs:
+        logger.warning("optimization set_model_output_int8 has no effect on march %s", march.value)
+        output_types.remove("int8")
     if is_loaded and not output_types and _are_outputs_int8(optimized):
         output_types = ["int8"]
     calibration = config.calibration_parameters

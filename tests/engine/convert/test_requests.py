@@ -70,6 +70,15 @@ def test_a_type_that_the_model_has_not_is_reported(caplog: pytest.LogCaptureFixt
     assert "optimization set_MatMul_input_int16 has no effect: the optimised model has no MatMul" in caplog.text
 
 
+@pytest.mark.parametrize(("march", "asked"), [("bernoulli2", None), ("bayes", "int8"), ("bayes-e", "int8")])
+def test_bernoulli2_leaves_outputs_as_they_are(march: str, asked: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """21 of 21 outputs of two networks are there what they are without the option, to the last integer."""
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        found = placement_options(config("set_model_output_int8", march=march), network())
+    assert found.output_type == asked
+    assert ("set_model_output_int8 has no effect on march bernoulli2" in caplog.text) is (asked is None)
+
+
 def test_options_of_the_calibration_are_passed_on() -> None:
     options = calibration_options(config("asymmetric; set_model_output_int8"))
     assert (options.asymmetric, options.bias_correction) == (True, False)
