@@ -97,6 +97,14 @@ class Calibration:
         return replace(self, qtype="int8", scales=scales.astype(np.float32))
 
     @property
+    def widened(self) -> Calibration:
+        """This calibration, in int16 where it is int8."""
+        if self.qtype == "int16":
+            return self
+        scales = self.scales.astype(np.float64) * QMAX["int8"] / QMAX["int16"]
+        return replace(self, qtype="int16", scales=scales.astype(np.float32))
+
+    @property
     def offset(self) -> int:
         """What the integer that the BPU holds falls short of the quantised one by."""
         return OFFSET if self.qtype == UNSIGNED else 0

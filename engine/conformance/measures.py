@@ -210,12 +210,27 @@ def _run_original(case: RecordedCase, modes: Sequence[Mode]) -> dict[str, object
 
 
 def _run_ours(case: RecordedCase, ours: OurConversion) -> _Run:
-    samples = case.samples()
+    samples = _without_idle_inputs(case)
     if not samples:
         return _Run()
     if ours.quantized is None:
         return _Run(message="no quantised model")
     return _run(ours.quantized, samples)
+
+
+def _without_idle_inputs(case: RecordedCase) -> Sequence[RecordedSample]:
+    """What the original computed, without inputs that no node of its file reads.
+
+    Two of eight int16 conversions asked have the scale of a requantised Relu or Reshape left over among the inputs.
+    """
+    samples = case.samples()
+    if not any(len(sample.inputs) > 1 for sample in samples) or not case.quantized.is_file():
+        return samples
+    read = {str(value.name) for node in load_model(case.quantized).graph for value in node.inputs if value is not None}
+    return [
+        RecordedSample({name: array for name, array in sample.inputs.items() if name in read}, sample.outputs)
+        for sample in samples
+    ]
 
 
 def _run(model: Path | ir.Model, samples: Sequence[RecordedSample], mode: Mode = Mode.FAST) -> _Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -60,6 +60,18 @@ def reaches_output(value: ir.Value) -> bool:
     """
     found = moved_to(value, lambda node: not is_quantised(node))
     return any(map(_is_output, found))
+
+
+def ends_behind(readers: Sequence[ir.Node]) -> bool:
+    """Whether nothing that follows from ``readers``, which are on the CPU, is quantised."""
+    seen = dict.fromkeys(readers)
+    for node in (pending := list(seen)):
+        following = [reader for value in node.outputs for reader in float_readers(value)]
+        if any(map(is_quantised, following)):
+            return False
+        pending += [reader for reader in following if reader not in seen]
+        seen |= dict.fromkeys(following)
+    return True
 
 
 def _is_output(value: ir.Value) -> bool:

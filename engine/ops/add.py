@@ -12,7 +12,7 @@ from engine.ir import MARK_ON, before_calibration, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, OutputStage, coefficient, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import integer_type, operand_shift, requantization_of_sum, rescale, shift_left
+from engine.ops.core.fixed_point import integer_type, operand_shift, requantization_of_pair, rescale, shift_left
 from engine.ops.core.float_nodes import (
     channels_of,
     given,
@@ -196,7 +196,7 @@ def lower_elementwise(node: ir.Node, lowering: Lowering, op_type: str, *, with_e
     x_shift = min(operand_shift(float(smaller)), limit)
     e_scale = np.rint(smaller * 2.0**x_shift)
     ratio = np.float64(x.scale[0]) / np.float64(output.scales[0]) * 2.0**-x_shift
-    split = requantization_of_sum(ratio, output.bits)
+    split = requantization_of_pair(ratio, output.bits)
     sign = -1 if swapped and not with_e_shift else 1
     attributes = {
         "x_shift": [x_shift] * channels,

@@ -198,6 +198,10 @@ Above 3 a HardSigmoid has no input.
 """
 
 
+BELOW_LARGEST = Curve(last=0.0)
+"""The exponential of a Softmax: a score less the largest is never positive (10 tables of four networks asked)."""
+
+
 def curve_of(node: ir.Node) -> Curve:
     """Where the function of ``node`` is defined and bent.
 
@@ -208,6 +212,8 @@ def curve_of(node: ir.Node) -> Curve:
         return Curve(low=-np.inf if low is None else low, high=np.inf if high is None else high, even=True)
     if node.op_type == "Selu":
         return Curve(high=0.0, above=float(np.float32(attribute(node, "gamma", 1.050701))))
+    if node.op_type == "Exp" and MARK_PART_OF in node.metadata_props:
+        return BELOW_LARGEST
     if node.op_type != "Pow":
         return CURVES.get(node.op_type, WHOLE)
     exponent = exponent_of(node)

@@ -12,7 +12,7 @@ from engine.ops.add import ELEMENTWISE_OUTPUT, elementwise_stage, portable_resca
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, coefficient
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import SCALE_MAX_OF_PAIR, requantization, saturate, shift_right, to_type
+from engine.ops.core.fixed_point import requantization_of_pair, saturate, shift_right, to_type
 from engine.ops.core.float_nodes import given, refused_broadcast, refused_constant, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
@@ -88,7 +88,7 @@ class MulRule(FloatRule):
         x, e = (lowering.integer(given(node, index)) for index in (0, 1))
         output = required(lowering.calibration(result))
         product = np.float64(x.scale[0] * e.scale[0])  # rounded to float32
-        split = requantization(product / np.float64(output.scales[0]), output.bits, largest_scale=SCALE_MAX_OF_PAIR)
+        split = requantization_of_pair(product / np.float64(output.scales[0]), output.bits)
         rounding = {"add_rounding_bias": 1} if lowering.march.rounding_bias_in_mul else {}
         attributes = {
             "accu_right_shift": split.right_shift.tolist(),

@@ -66,10 +66,6 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
     for name, root in roots.items():
         if root != name:
             sources[name] = replace(sources[root], of=sources[root].of or root, rules=scales.rules(name))
-    for name, root in roots.items():
-        margin = book.margins.decide(calibrations[root], family)
-        if margin is not None:
-            sources[name] = replace(sources[name], margin=margin.then, rules=(*sources[name].rules, margin.id))
     for name, gated in scales.gated.items():
         head = _first_of(scales.root(gated.of), roots, scales)
         if head is None:
@@ -81,6 +77,12 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
         heads = dict.fromkeys(scales.root(operand) for operand in operands)
         found = [each for head in heads if (each := _first_of(head, roots, scales)) is not None]
         sources[name] = replace(sources[name], largest=tuple(_threshold_of(each, sources[each]) for each in found))
+    for name, root in roots.items():
+        margin = book.margins.decide(calibrations[root], family)
+        if margin is not None:
+            fixed = sources[name].fixed
+            more = {"margin": margin.then} if fixed is None else {"fixed": margin.then.of(fixed)}
+            sources[name] = replace(sources[name], **more, rules=(*sources[name].rules, margin.id))
     for name, source in sources.items():
         set_scale_source(calibrations[name], source)
 
@@ -128,8 +130,7 @@ def _threshold_of(name: str, source: ScaleSource) -> Term:
 def _is_pinned(site: ScaleSite) -> bool:
     """Whether the threshold of the result follows from that of the input by a function and by nothing that reads it."""
     gate = gate_of(site)
-    waits = site.result in site.waiting
-    return gate in ALWAYS_GATES or (waits and (gate is not None or keeps_threshold(site)))
+    return gate in ALWAYS_GATES or keeps_threshold(site) or (site.result in site.waiting and gate is not None)
 
 
 def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[str, str]:

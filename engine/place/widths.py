@@ -303,14 +303,18 @@ def _follow(
         if rule is None or source is None:
             continue
         is_left = not on_bpu(node) and source in asked  # an int32 that the CPU reads
-        sides = [side for side in neighbours_of(node.outputs[0], (), network.heads) if not side.gives]
-        found = [network.book.widths.sides.decide(side, network.march.family) for side in sides]
-        if any(side is not None and side.then is Width.INT8 for side in found):
+        if rule.then is Width.IF_READ and _has_reader_without_int16(network, node.outputs[0]):
             continue
         if types.get(source) == INT16 or is_left:
             for value in group_of.get(node.outputs[0], node.outputs):
                 types[value] = INT16
                 _note(decided, value, rule.id)
+
+
+def _has_reader_without_int16(network: _Network, value: ir.Value) -> bool:
+    sides = [side for side in neighbours_of(value, (), network.heads) if not side.gives]
+    found = [network.book.widths.sides.decide(side, network.march.family) for side in sides]
+    return any(rule is not None and rule.then is Width.INT8 for rule in found)
 
 
 def _end_sums_apart(network: _Network, types: dict[ir.Value, str], asked_int8: Set[ir.Value], decided: Decided) -> None:

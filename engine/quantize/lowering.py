@@ -36,6 +36,7 @@ from engine.quantize.layouts import CHANNELS_LAST, TO_NCHW, simplify_layouts
 from engine.quantize.rescaling import constant_integers, is_like, requantize, rescale
 from engine.quantize.scales import calibration_before, calibration_behind, own_calibration
 from engine.quantize.writer import DTYPES, GraphWriter, transposed
+from engine.rulebook.calibrated import REDUCTIONS
 from engine.rulebook.marks import note
 from engine.rulebook.name import NamedPart, NameSite, Naming
 
@@ -510,9 +511,9 @@ def _is_own(value: ir.Value, wanted: Calibration) -> bool:
 
 
 def _is_its_own(value: ir.Value, wanted: Calibration) -> bool:
-    """Whether ``wanted`` is the calibration of ``value`` itself, which has another scale than what it is moved from."""
+    """Whether ``wanted`` is the calibration of ``value`` itself, which what moves or sums up to it has not."""
     mover = before_calibration(value).producer()
-    return _is_own(value, wanted) and mover is not None and keeps_scale(mover)
+    return _is_own(value, wanted) and mover is not None and (keeps_scale(mover) or mover.op_type in REDUCTIONS)
 
 
 def _last_calibrated(value: ir.Value) -> ir.Value:

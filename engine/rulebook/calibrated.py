@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu, refused_late
-from engine.facts.moves import is_exact_sum, keeps_scale, moved_from, moved_to
+from engine.facts.moves import ends_behind, is_exact_sum, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import is_calibration
 from engine.ops.add import runs_as_convolution
@@ -183,6 +183,13 @@ def _is_convolution_of_sum(site: Result) -> bool:
     return site.chain[0].op_type == "Add" and runs_as_convolution(site.chain[0], site.chip)
 
 
+def _ends_in_asked_type(site: Result) -> bool:
+    readers = float_readers(site.value)
+    return (
+        site.output_type is not None and bool(readers) and not any(map(is_quantised, readers)) and ends_behind(readers)
+    )
+
+
 STAYS_OR_SUMS = Pattern[Result]("stays in int32", lambda site: _stays_int32(site) or _is_convolution_of_sum(site))
 HAS_RELU = Pattern[Result]("has a Relu", lambda site: any(is_relu(node) for node in site.chain[1:]))
 
@@ -208,6 +215,15 @@ RESULTS: Table[Result, Calibrate] = Table(
             "A result of which a type is asked is calibrated.",
             Pattern("has a type that is asked for", lambda site: site.requested is not None),
             Calibrate.YES,
+            over=("calibrated.end-in-asked-type",),
+        ),
+        Rule(
+            "calibrated.end-in-asked-type",
+            "Where a type is asked of all outputs, so is a result that the CPU computes with, if nothing that follows "
+            "is quantised.",
+            Pattern("is read by the CPU, and a type is asked of what ends there", _ends_in_asked_type),
+            Calibrate.YES,
+            BAYES,
             over=("calibrated.sum-at-end",),
         ),
         Rule(

@@ -262,19 +262,20 @@ def _keeps_operands(site: ScaleSite) -> bool:
     from its own values; an output needs it said.
     """
     calibration = site.calibrations.get(site.result)
-    if calibration is None or attribute(calibration, "qtype") != "int16":
-        return False
-    readers = [usage.node for usage in calibration.outputs[0].uses()]
-    rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None
-    return rule is None or rule.fixed_thresholds(readers[0], "int16")[0] is None
+    return calibration is not None and attribute(calibration, "qtype") == "int16" and not _reader_fixes(site)
 
 
 def _is_moved_to_gate(site: ScaleSite) -> bool:
     """Whether a node that waits gives a tensor that one reader alone reads, which fixes its threshold."""
+    return waits(site.node) and _reader_fixes(site)
+
+
+def _reader_fixes(site: ScaleSite) -> bool:
+    """Whether one reader alone reads the result, and fixes its threshold."""
     calibration = site.calibrations.get(site.result)
     readers = [] if calibration is None else [usage.node for usage in calibration.outputs[0].uses()]
     rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None
-    if calibration is None or rule is None or not waits(site.node):
+    if calibration is None or rule is None:
         return False
     return rule.fixed_thresholds(readers[0], attribute(calibration, "qtype"))[0] is not None
 
@@ -418,9 +419,10 @@ KEPT: ScaleTable = Table(
     [
         Rule(
             "scale.kept",
-            "The result of a Relu or Clip that no convolution absorbs has the scale of its input; where what is first "
-            "wanted of that leads it, that of its own values.",
-            Pattern("could rescale and does not", keeps_threshold),
+            "The result of a Relu or Clip that no convolution absorbs has the scale of its input, unless a Sigmoid or "
+            "HardSigmoid alone reads it; where what is first wanted of that leads it, that of its own values.",
+            Pattern("could rescale and does not", keeps_threshold)
+            & ~Pattern("is read by one node, which fixes the threshold", _reader_fixes),
             _result_takes_the_source,
         ),
     ],
@@ -506,18 +508,19 @@ CONSTANTS: Table[ir.Value, str] = Table(
 )
 
 SOFTMAX_MARGIN = Margin(below=2.8, small=1.2, large=1.1)
-"""How much more than its largest magnitude an int16 tensor takes that a Softmax on the CPU reads.
+"""How much more than its largest magnitude a tensor takes that a Softmax on the CPU reads.
 
-Asked of 36 scores with magnitudes of 0.06 to 4.3, rows of 8: up to 2.78 they take 1.2 times as much, from 2.82 on 1.1
-times. So do all 22 others that are recorded: 0.06 to 1.7 and 4 to 229, rows of 4 to 64. What is tied to the tensor has
-the same threshold (for consistency: no recorded network shows it). Through a Reshape there is no margin (``min_fc``).
+Asked of 36 int16 scores with magnitudes of 0.06 to 4.3, rows of 8: up to 2.78 they take 1.2 times as much, from 2.82
+on 1.1 times. So do all 22 others that are recorded: 0.06 to 1.7 and 4 to 229, rows of 4 to 64. int8 ones do where they
+are calibrated: 8 results of convolutions with ``set_model_output_int8``, and 20 of Sigmoids, of either type. What is
+tied to the tensor has the same threshold (for consistency: no recorded network shows it). Through a Reshape there is no
+margin (``min_fc``).
 """
 
 
 def _goes_into_softmax(calibration: ir.Node) -> bool:
     readers = [usage.node for usage in calibration.outputs[0].uses()]
-    is_read = bool(readers) and all(reader.op_type == "Softmax" and not on_bpu(reader) for reader in readers)
-    return is_read and attribute(calibration, "qtype") == "int16"
+    return bool(readers) and all(reader.op_type == "Softmax" and not on_bpu(reader) for reader in readers)
 
 
 MARGINS: Table[ir.Node, Margin] = Table(
@@ -525,9 +528,9 @@ MARGINS: Table[ir.Node, Margin] = Table(
     [
         Rule(
             "scale.softmax-margin",
-            f"An int16 tensor that only a Softmax on the CPU reads takes {SOFTMAX_MARGIN.small} times its threshold if "
-            f"that is below {SOFTMAX_MARGIN.below}, else {SOFTMAX_MARGIN.large} times.",
-            Pattern("is int16, and only a Softmax on the CPU reads it", _goes_into_softmax),
+            f"What only a Softmax on the CPU reads takes {SOFTMAX_MARGIN.small} times its threshold if that is below "
+            f"{SOFTMAX_MARGIN.below}, else {SOFTMAX_MARGIN.large} times, also where a function gives it.",
+            Pattern("is read by a Softmax on the CPU alone", _goes_into_softmax),
             SOFTMAX_MARGIN,
         ),
     ],

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from engine.facts.chains import joins
 from engine.facts.devices import is_quantised, on_bpu
 from engine.facts.moves import (
+    ends_behind,
     is_computed_with,
     is_exact_sum,
     is_passive,
@@ -35,6 +36,7 @@ class Width(Enum):
     """The type of a tensor."""
 
     INT16 = "is int16"
+    IF_READ = "is int16, unless an operator without int16 reads it"
     ALIKE = "is int16, and so is what Clips that share a constant limit give"
     INT8 = "is int8"
     LEFT = "is left as it is, int8 or int32"
@@ -271,7 +273,7 @@ CPU_ALONE: Table[Chained, str] = Table(
             "The result of a convolution that the CPU alone computes with stays in int32, whatever is asked of it; one "
             "behind which nothing is quantised is int16.",
             Pattern("stays in int32, and is read by CPU nodes alone", _is_int32_for_cpu)
-            & ~Pattern[Chained]("ends there", lambda site: _ends_here(float_readers(site.result))),
+            & ~Pattern[Chained]("ends there", lambda site: ends_behind(float_readers(site.result))),
             "only CPU nodes read its result, which stays int32",
             BAYES,
         ),
@@ -311,18 +313,6 @@ REQUESTS: Table[Asked, Width] = Table(
 )
 """Requests that are refused while others for the same tensor stay (ConvTransposes between convolutions and before a
 Concat, asked alone and with their neighbours: six conversions)."""
-
-
-def _ends_here(readers: Sequence[ir.Node]) -> bool:
-    """Whether nothing that follows from ``readers``, which are on the CPU, is quantised."""
-    seen = dict.fromkeys(readers)
-    for node in (pending := list(seen)):
-        following = [reader for value in node.outputs for reader in float_readers(value)]
-        if any(map(is_quantised, following)):
-            return False
-        pending += [reader for reader in following if reader not in seen]
-        seen |= dict.fromkeys(following)
-    return True
 
 
 def is_read_by_floats(chain: Sequence[ir.Node]) -> bool:
@@ -444,7 +434,7 @@ TAILS: Table[Chained, Width] = Table(
             "The result of a convolution or product at the end is no int16, as it can stay in int32, unless int16 is "
             "asked of all outputs and nothing that follows is quantised.",
             Pattern[Chained]("is computed in int32", lambda site: site.head is not None and site.head.int32_output)
-            & ~(OUTPUTS_IN_INT16 & Pattern("ends there", lambda site: _ends_here(_readers(site.chain)))),
+            & ~(OUTPUTS_IN_INT16 & Pattern("ends there", lambda site: ends_behind(_readers(site.chain)))),
             Width.LEFT,
             BAYES,
             over=("width.moved-accumulator",),
@@ -460,11 +450,12 @@ TAILS: Table[Chained, Width] = Table(
         ),
         Rule(
             "width.before-maximum",
-            "What a ReduceMax of several axes reads, which the CPU computes, is int8.",
+            "What a ReduceMax of several axes reads, which the CPU computes, is int8 where the BPU computes behind it.",
             Pattern[Chained](
                 "is read by a ReduceMax on the CPU",
                 lambda site: any(reader.op_type == "ReduceMax" for reader in _readers(site.chain)),
-            ),
+            )
+            & ~Pattern[Chained]("ends there", lambda site: ends_behind(_readers(site.chain))),
             Width.LEFT,
             BAYES,
             over=("width.result",),
@@ -821,23 +812,25 @@ FOLLOWING: Table[Tying, Width] = Table(
     [
         Rule(
             "width.reduced-on-cpu",
-            "What a mean or sum over axes gives is int16 where what it reads is, on either device.",
+            "What a mean or sum over axes gives is int16 where what it reads is, on either device, unless an operator "
+            "without int16 reads it.",
             Pattern("is a ReduceMean or ReduceSum", lambda site: site.node.op_type in REDUCTIONS),
-            Width.INT16,
+            Width.IF_READ,
             BAYES,
         ),
         Rule(
             "width.rectifier",
-            "What a Relu or Clip gives that is no part of a convolution is int16 where what it reads is.",
+            "What a Relu or Clip gives that is no part of a convolution is int16 where what it reads is, and no reader "
+            "changes that.",
             TYING_ON_BPU & Pattern("is a Relu or Clip by itself", _is_rectifier),
             Width.INT16,
             BAYES,
         ),
         Rule(
             "width.resized-in-int16",
-            "What such a Resize gives is int16 where what it reads is.",
+            "What such a Resize gives is int16 where what it reads is, unless an operator without int16 reads it.",
             TYING_ON_BPU & Pattern("resizes what others read too, or does not rescale", _keeps_type),
-            Width.INT16,
+            Width.IF_READ,
             BAYES,
         ),
     ],

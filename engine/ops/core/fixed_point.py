@@ -177,11 +177,12 @@ def requantization(
     return Requantization(scale, right_shift, np.maximum(total - right_shift, 0))
 
 
-def requantization_of_sum(ratio: float, bits: int) -> Requantization:
-    """As :func:`requantization`, for sums and differences of two maps.
+def requantization_of_pair(ratio: float, bits: int) -> Requantization:
+    """As :func:`requantization`, for sums, differences and products of two maps.
 
     The multiplier's shift is fixed, 22 for int8 and 14 for int16; the rest is taken off the accumulator. Where the
-    multiplier is above 32511 this is one bit more than elsewhere (21 of 21 such nodes in 9 networks).
+    multiplier is above 32511 this is one bit more than elsewhere (21 of 21 sums and differences in 9 networks, 2 of 2
+    products of int16).
     """
     scale, total = _multiplier(_bounded(ratio), SCALE_MAX_OF_PAIR)
     right_shift = np.maximum(total - _SUM_SHIFT[bits], 0)

@@ -156,11 +156,13 @@ def test_an_output_keeps_its_name_behind_its_calibration() -> None:
 
 
 @pytest.mark.parametrize("output_type", ["int8", "int16"])
-def test_an_output_that_is_moved_from_what_the_cpu_computes_is_calibrated_before(output_type: str) -> None:
-    """In int8 either way: ``moved_at_end_int16``, and with int8 alike."""
+def test_what_is_moved_from_what_the_cpu_computes_stays_on_the_cpu_behind_the_type_that_is_asked(
+    output_type: str,
+) -> None:
+    """Behind 11 operators of the CPU and three movements each, with both options (``typed_ends``)."""
     nodes = [helper.make_node("Neg", ["c0"], ["s"], name="Neg"), one("Transpose", "s", perm=[0, 1, 3, 2])]
     placement = place(network(nodes, tail=False), "bayes-e", PlacementOptions(output_type=output_type))
-    assert {name: qtype(node) for name, node in calibrated(placement).items() if name != "x"} == {"s": "int8"}
+    assert {name: qtype(node) for name, node in calibrated(placement).items() if name != "x"} == {"c0": output_type}
 
 
 def test_an_output_that_is_moved_from_what_is_calibrated_is_not_calibrated_again() -> None:

@@ -81,7 +81,7 @@ def test_residual_scale() -> None:
 def test_multiplier_of_a_sum_has_one_shift(bits: int) -> None:
     """Also where that of a convolution keeps one bit more of the accumulator: multipliers above 32511."""
     for mantissa in (0.5001, 0.75, 0.9999):
-        split = fp.requantization_of_sum(mantissa * 2.0**-18, bits)
+        split = fp.requantization_of_pair(mantissa * 2.0**-18, bits)
         assert split.out_shift.tolist() == [{8: 22, 16: 14}[bits]]
         assert split.scale[0] * 2.0 ** -float(split.right_shift[0] + split.out_shift[0]) == pytest.approx(
             mantissa * 2.0**-18, rel=2.0**-14
@@ -96,7 +96,7 @@ def test_nothing_shifts_left_behind_a_multiplier() -> None:
 @pytest.mark.parametrize(("ratio", "expected"), [(0.0, 0), (np.nan, 0), (1e-300, 0), (np.inf, 1), (1e300, 1)])
 def test_ratios_beyond_all_shifts_give_0_or_saturate(bits: int, ratio: float, expected: int) -> None:
     with np.errstate(all="raise"):
-        for split in (fp.requantization(ratio, bits), fp.requantization_of_sum(ratio, bits)):
+        for split in (fp.requantization(ratio, bits), fp.requantization_of_pair(ratio, bits)):
             product = fp.round_shift(1000, split.right_shift) * split.scale
             largest = (1 << (bits - 1)) - 1
             assert fp.saturate(fp.round_shift(product, split.out_shift), bits).tolist() == [largest * expected]
