@@ -122,6 +122,10 @@ def waits(node: ir.Node) -> bool:
 def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | None:
     """What fewest movements make of ``value`` that is wanted in integers; of several, the first in the graph.
 
+    What is joined counts even where nothing but movements follows. Of what a Concat gives, what another one joins
+    counts only where nothing else is wanted: the original decides on the result of a Concat before operands of those
+    behind it have a scale (97 of 97 tensors of 20 kinds, on bayes-e and bernoulli2).
+
     Args:
         value: a tensor.
         order: position of every node in the graph.
@@ -129,7 +133,14 @@ def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | No
     Returns:
         None where ``value`` itself is wanted, or nothing that is moved from it.
     """
-    if is_wanted(value):
+    if not _is_joined(value):
+        return _first(value, order, lambda moved: is_wanted(moved) or is_joined_for_use(moved))
+    return _first(value, order, _is_wanted_unjoined) or _first(value, order, is_wanted)
+
+
+def _first(value: ir.Value, order: Mapping[ir.Node, int], counts: Callable[[ir.Value], bool]) -> ir.Value | None:
+    """What fewest movements make of ``value`` that counts; None where ``value`` itself does."""
+    if counts(value):
         return None
     level, seen = [value], {value}
     while level:
@@ -142,11 +153,22 @@ def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | No
             if result not in seen
         ]
         for result in made:
-            if is_wanted(result):
+            if counts(result):
                 return result
         seen.update(made)
         level = made
     return None
+
+
+def _is_joined(value: ir.Value) -> bool:
+    """Whether a Concat on the BPU gives ``value``."""
+    node = value.producer()
+    return node is not None and node.op_type == "Concat" and is_quantised(node)
+
+
+def _is_wanted_unjoined(value: ir.Value) -> bool:
+    """Whether another node than a Concat wants ``value`` in integers."""
+    return any(_wants(reader) for reader in float_readers(value) if reader.op_type != "Concat")
 
 
 def _moves_on(node: ir.Node) -> bool:

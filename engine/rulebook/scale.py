@@ -329,7 +329,8 @@ MOVED: ScaleTable = Table(
             "scale.first-moved",
             "What only Reshape, Transpose, Slice, Pad, Resize, SpaceToDepth, shuffles of channels and Gathers that "
             "left the BPU late read takes the scale of what is first wanted in integers behind them, such as a slice, "
-            "which has its own. What the others make of it has that scale too.",
+            "which has its own; what is joined is wanted, but of the result of a Concat last. What the others make of "
+            "it has that scale too.",
             (MOVES | _ties(Tie.ONE_FOR_BOTH, "enlarges a map")) & FIRST,
             _first_leads,
             over=("scale.moved-to-gate",),

@@ -116,3 +116,27 @@ def test_a_pool_that_only_a_movement_reads_waits_for_it() -> None:
     found = first_wanted(value, order)
     assert found is not None
     assert found.name == "r"
+
+
+@pytest.mark.parametrize(("joined", "first"), [(False, "a"), (True, "b")])
+def test_what_another_concat_joins_counts_last_of_what_a_concat_gives(joined: bool, first: str) -> None:
+    """Two halves, of which a Concat that only a movement reads joins the first."""
+    bounds = {name: np.array([value]) for name, value in (("none", 0), ("half", 2), ("all", 4), ("axis", 1))}
+    nodes = [helper.make_node("Concat", ["c0", "c0"], ["j"], name="Head", axis=1)] if joined else []
+    head = "j" if joined else "c0"
+    nodes += [
+        helper.make_node("Slice", [head, "none", "half", "axis"], ["a"], name="First"),
+        helper.make_node("Slice", [head, "half", "all", "axis"], ["b"], name="Second"),
+        helper.make_node("Exp", ["b"], ["e"], name="Table"),
+        helper.make_node("Concat", ["a", "e"], ["t"], name="Join", axis=1),
+        helper.make_node("Transpose", ["t"], ["r"], name="Turn", perm=[0, 1, 3, 2]),
+        helper.make_node("Exp", ["r"], ["m"], name="Middle"),
+    ]
+    model = network(nodes, constants=bounds)
+    for node in model.graph:
+        node.metadata_props[MARK_ON] = Device.BPU
+    order = {node: index for index, node in enumerate(model.graph)}
+    (value,) = (value for node in model.graph for value in node.outputs if value.name == head)
+    found = first_wanted(value, order)
+    assert found is not None
+    assert found.name == first
