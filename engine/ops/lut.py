@@ -26,7 +26,7 @@ from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
 from engine.ops.core.tables import looked_up, table_bound
 from engine.ops.lut2_layer import WHOLE, Curve, Symmetry, interpolation_tables, two_slopes
-from engine.ops.prelu import ALPHA_SHIFT
+from engine.ops.prelu import slope_integers
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -265,5 +265,6 @@ def _never_negative(node: ir.Node) -> bool:
 
 
 def leaky_attributes(alpha: float) -> dict[str, Any]:
-    """Slope of HzLeakyRelu in 7 fraction bits."""
-    return {"alpha_scale": round(alpha * (1 << ALPHA_SHIFT)), "alpha_shift": ALPHA_SHIFT}
+    """Slope of HzLeakyRelu."""
+    scale, shift = slope_integers(np.asarray(alpha))
+    return {"alpha_scale": int(scale), "alpha_shift": int(shift)}

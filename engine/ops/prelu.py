@@ -13,7 +13,7 @@ from engine.ir import before_calibration, constant_of
 from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, coefficient, float64
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import round_shift, to_type
+from engine.ops.core.fixed_point import Integers, round_shift, to_type
 from engine.ops.core.float_nodes import given
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, by_sign, factor, limits
@@ -22,10 +22,10 @@ from engine.ops.core.schema import DATA_FORMAT, Schema
 
 
 class PRelu(QuantizedOperator):
-    """``x`` where it is not negative, else ``sat8(rnd(x * alpha_scale, alpha_shift))``; alpha >= 0.
+    """``x`` where it is not negative, else what the slope changes of it added: ``sat8(rnd(|x| * (1 - alpha), shift))``.
 
-    A half is rounded up, and down where the slope is more than 1 (all 962 halves of 10 slopes asked, and 5 slopes of
-    LeakyRelu).
+    So a half is rounded up, and down where the slope is more than 1 (all 962 halves of 10 slopes asked, and 5 slopes of
+    LeakyRelu); and a slope of 0 makes -1 of -128, of which no more than 127 is taken off.
     """
 
     op_type = "HzPRelu"
@@ -41,9 +41,10 @@ class PRelu(QuantizedOperator):
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 NHWC (reference/arithmetic.md 1, HzLeakyRelu / HzPRelu)."""
-        x, sign = np.asarray(inputs[0]), _rounding_sign(attributes)
-        product = x.astype(np.int64) * attributes["alpha_scale"] * sign
-        return (np.where(x >= 0, x, to_type(sign * round_shift(product, attributes["alpha_shift"]), 8)),)
+        x = np.asarray(inputs[0])
+        change, sign = _change(attributes)
+        added = np.minimum(round_shift(np.abs(x.astype(np.int64)) * change, attributes["alpha_shift"]), _LARGEST_CHANGE)
+        return (np.where(x >= 0, x, to_type(x + sign * added, 8)),)
 
     def error_bound(self, case: Case) -> Bound:
         x, attributes = case.operands[0], case.attributes
@@ -54,28 +55,43 @@ class PRelu(QuantizedOperator):
     def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
         """Values that are not negative stay as they are."""
         x = emit.wide(call.input(0))
-        sign = np.asarray(_rounding_sign(call.attributes), np.float64)
-        slope = factor(call.attributes["alpha_shift"], call.attributes["alpha_scale"]) * sign
+        change, sign = _change(call.attributes)
         low, _ = limits(8)
-        negative = emit.op("Mul", emit.call("RequantizeRound", x, slope, low, -low), sign)
+        bounds = np.array(0.0), np.array(float(_LARGEST_CHANGE))
+        magnitude = emit.op("Neg", x)
+        added = emit.call("RequantizeRound", magnitude, factor(call.attributes["alpha_shift"], change), *bounds)
+        negative = emit.op("Max", emit.op("Add", x, emit.op("Mul", added, sign.astype(np.float64))), low)
         return (emit.cast(by_sign(x, x, negative, emit), call.input(0).dtype),)
 
 
-def _rounding_sign(attributes: Attributes) -> NDArray[np.int64]:
-    """-1 for slopes of more than 1, whose products are rounded as those of the opposite sign; 1 for others."""
-    scale, shift = np.asarray(attributes["alpha_scale"]), np.asarray(attributes["alpha_shift"])
-    return np.where(scale > np.left_shift(1, shift), -1, 1)
+def _change(attributes: Attributes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Magnitude of ``1 - alpha`` before the shift, and the sign with which it is added to a negative integer."""
+    change = np.left_shift(1, np.asarray(attributes["alpha_shift"])) - np.asarray(attributes["alpha_scale"])
+    return np.abs(change), np.where(change < 0, -1, 1)
 
 
-ALPHA_SHIFT = 7
-"""Rounding shift of a bernoulli2 slope (reference/arithmetic.md 2.11)."""
+_LARGEST_CHANGE, _MOST_BITS = 127, 15
+"""What a slope changes of its operand is an int8 magnitude behind a shift of at most 15."""
+
+
+def slope_integers(slope: Array) -> tuple[Integers, Integers]:
+    """Multipliers and rounding shifts of bernoulli2's slopes, each of the shape of ``slope``.
+
+    What a slope takes off its operand, or adds, ``1 - slope``, has an int8 magnitude and the most bits with which that
+    is no more than 127; a half goes up. So slopes up to a half have seven bits, 0.99 has thirteen, 1 none, and
+    slopes below 1/128 are none (66 of 66 slopes of PRelu and LeakyRelu asked, from 0 to 300).
+
+    Args:
+        slope: float32 of any shape, 0 or more.
+    """
+    exact = slope.astype(np.float64)
+    change = np.abs(1.0 - exact)
+    bits = np.floor(np.log2(_LARGEST_CHANGE / np.where(change > 0, change, 1.0)))
+    shift = np.where(change > 0, np.clip(bits, 0, _MOST_BITS), 0).astype(np.int64)
+    return np.floor(exact * np.exp2(shift) + 0.5).astype(np.int64), shift
 
 
 def slope_attributes(slope: Array) -> dict[str, Any]:
-    """Slopes in 7 fraction bits: one per channel, or one for all (``unet_nearest_prelu_b``, ten of ten)."""
-    scales = np.rint(slope.astype(np.float64).ravel() * (1 << ALPHA_SHIFT)).astype(int)
-    return {
-        "alpha_scale": scales.tolist(),
-        "alpha_shift": [ALPHA_SHIFT] * scales.size,
-        "data_format": "NHWC",
-    }
+    """Attributes of slopes: one per channel, or one for all (``unet_nearest_prelu_b``, ten of ten)."""
+    scale, shift = slope_integers(slope.ravel())
+    return {"alpha_scale": scale.tolist(), "alpha_shift": shift.tolist(), "data_format": "NHWC"}

@@ -13,7 +13,14 @@ from engine.ir import Calibration, before_calibration, constant_of, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, coefficient, float64, stage_of
 from engine.ops.core.costs import CostKind
-from engine.ops.core.fixed_point import integer_type, requantization, rescale, round_away, round_shift, to_type
+from engine.ops.core.fixed_point import (
+    integer_type,
+    requantization_of_pair,
+    rescale,
+    round_away,
+    round_shift,
+    to_type,
+)
 from engine.ops.core.float_nodes import given, required
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, by_sign, factor, limits
@@ -77,7 +84,7 @@ class SPRelu(QuantizedOperator):
 
 
 class PReluRule(FloatRule):
-    """PRelu with a constant slope: 16-bit slopes, or 7 fraction bits on a march with operators of its own for it."""
+    """PRelu with a constant slope: 16-bit slopes, or those of a march that has an operator of its own for it."""
 
     op_types = ("PRelu",)
 
@@ -117,10 +124,11 @@ def sprelu_integers(
 
     Source: reference/arithmetic.md 2.6, PRelu.
     """
-    # In float32: so the multiplier of slope 0.25 becomes 16384, not 16385 (network min_softmax; provisional).
-    scale = np.float64(np.float32(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / np.float32(32767))
-    integers = np.clip(round_away(slope.astype(np.float64) / scale), -32767, 32767).astype(np.int16)
-    split = requantization(np.float64(input_scale[0]) * scale / np.float64(output.scales[0]), output.bits)
+    # The product of the scales is float32: slopes of powers of two get the multiplier 16384 or 16385 by its rounding.
+    scale = np.float32(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / np.float32(32767)
+    integers = np.clip(round_away(slope.astype(np.float32) / scale), -32767, 32767).astype(np.int16)
+    product = np.float64(np.float32(input_scale[0]) * scale)
+    split = requantization_of_pair(product / np.float64(output.scales[0]), output.bits)
     attributes = {
         "positive_scale": [1],
         "positive_right_shift": [0],

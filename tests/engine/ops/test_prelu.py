@@ -1,4 +1,4 @@
-"""Slopes in seven fraction bits, one per channel."""
+"""Slopes by what they change, one per channel."""
 
 from __future__ import annotations
 
@@ -22,10 +22,17 @@ def test_slopes_of_more_than_1_round_halves_down() -> None:
     assert evaluate("HzPRelu", [x], alpha_scale=[192, 64], alpha_shift=[7, 7]).ravel().tolist() == [-14, -1, -14, 9]
 
 
-def test_slopes_are_rounded_to_7_bits_half_to_even() -> None:
-    assert slope_attributes(np.array([0.1, 0.5 / 128, 1.5 / 128])) == {
-        "alpha_scale": [13, 0, 2],
-        "alpha_shift": [7, 7, 7],
+def test_a_slope_of_0_makes_minus_1_of_the_lowest_integer() -> None:
+    """No more than 127 is taken off: three integers of two slopes asked."""
+    assert evaluate("HzPRelu", [int8(-128, -127)], alpha_scale=[0], alpha_shift=[6]).ravel().tolist() == [-1, 0]
+
+
+def test_what_a_slope_changes_has_a_magnitude_of_int8() -> None:
+    """Slopes that were asked, and what the original made of them; 0.00773 is below 1/128."""
+    slopes = np.array([0.1, 0.00773, 0.01, 0.48828125, 0.6, 0.99, 0.9999, 1.0, 1.25, 3.0, 300.0], np.float32)
+    assert slope_attributes(slopes) == {
+        "alpha_scale": [13, 0, 1, 63, 154, 8110, 32765, 1, 320, 96, 300],
+        "alpha_shift": [7, 6, 7, 7, 8, 13, 15, 0, 8, 5, 0],
         "data_format": "NHWC",
     }
     assert slope_attributes(np.array([0.25]))["alpha_scale"] == [32], "one for all channels"
