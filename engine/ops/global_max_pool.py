@@ -17,7 +17,7 @@ from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, maximum
 from engine.ops.core.reasons import Code, Reason, because
 from engine.ops.core.rows import WHOLE_MAP
-from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, Schema
+from engine.ops.core.schema import DATA_FORMAT, Schema
 
 if TYPE_CHECKING:
     from engine.chips import Chip
@@ -31,7 +31,7 @@ class GlobalMaxPool(QuantizedOperator):
     cost = CostKind.REDUCE
     rows = WHOLE_MAP
     instructions = Instructions.GLOBAL_MAX_POOL
-    attributes: ClassVar[Schema] = {"output_bit": OUTPUT_BIT, "data_format": DATA_FORMAT}
+    attributes: ClassVar[Schema] = {"data_format": DATA_FORMAT}
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Inputs: x int8 or int16 NHWC; output (N, 1, 1, C) (reference/arithmetic.md, additional operators)."""
@@ -60,6 +60,5 @@ class GlobalMaxPoolRule(FloatRule):
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         x = lowering.integer(given(node, 0))
-        attributes = {"output_bit": x.bits, "data_format": "NHWC"}
-        result = node.outputs[0]
+        attributes, result = {"data_format": "NHWC"}, node.outputs[0]
         lowering.emit("HzQuantizedGlobalMaxPool", node, [x.value], attributes, result, bits=x.bits, scale=x.scale)

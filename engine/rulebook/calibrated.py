@@ -58,17 +58,28 @@ TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
 
 PRODUCTS = frozenset({"MatMul", "Mul", "Sub"})
 """Arithmetic that takes its operands at any scales."""
+REDUCED = frozenset({"GlobalMaxPool", "ReduceMax", "ReduceMean", "ReduceSum"})
+"""What reduces axes, and takes its operand at any scale."""
 
 
-def _is_computed_of_moved(site: Input) -> bool:
-    """Whether an int8 table, product, difference or Split reads what an operator of the BPU moves, or chooses."""
+def _is_moved(site: Input) -> bool:
+    """Whether an operator of the BPU that keeps the scale, no movement, gives what is read of what is calibrated."""
     mover = site.value.producer()
-    is_table = site.reader.op_type in TABLES and site.types.get(site.value, INT8) == INT8
-    if mover is None or not (is_table or site.reader.op_type in PRODUCTS | {"Split"}):
-        return False
-    moves = on_bpu(mover) and keeps_scale(mover) and mover.op_type not in LEFT_OUT_BEFORE
-    return moves and is_calibration(given(mover, 0).producer())
+    moves = mover is not None and mover.op_type not in LEFT_OUT_BEFORE | {"SpaceToDepth"} and _keeps(mover)
+    return mover is not None and moves and is_calibration(given(mover, 0).producer())
 
+
+def _keeps(node: ir.Node) -> bool:
+    return on_bpu(node) and keeps_scale(node)
+
+
+def _takes_any_scale(site: Input) -> bool:
+    """Whether an int8 table, a product, a difference, a Split or a reduction reads."""
+    is_table = site.reader.op_type in TABLES and site.types.get(site.value, INT8) == INT8
+    return is_table or site.reader.op_type in PRODUCTS | REDUCED | {"Split"}
+
+
+GIVEN_BY_MOVER = Pattern[Input]("is given by an operator that keeps the scale, no movement", _is_moved)
 
 INPUTS: Table[Input, Calibrate] = Table(
     "calibrated",
@@ -108,15 +119,30 @@ INPUTS: Table[Input, Calibrate] = Table(
         ),
         Rule(
             "calibrated.computed-of-moved",
-            "A product, a difference, a Split or an int8 table reads what pooling, Split, DepthToSpace or maximum over "
-            "an axis gives as it is: at the scale of what these read. Sums and convolutions do not.",
-            Pattern(
-                "is given by an operator that keeps the scale, no movement, and read by a product, a difference, a "
-                "Split or an int8 table",
-                _is_computed_of_moved,
+            "A product, a difference, a Split, an int8 table or what reduces axes reads what pooling, Split, "
+            "DepthToSpace or maximum over an axis gives as it is: at the scale of what these read. Sums and "
+            "convolutions do not.",
+            GIVEN_BY_MOVER
+            & Pattern(
+                "is read by a product, a difference, a Split, an int8 table or what reduces axes", _takes_any_scale
             ),
             Calibrate.NO,
             over=("calibrated.input",),
+        ),
+        Rule(
+            "calibrated.averaged-of-moved",
+            "So does GlobalAveragePool; bernoulli2 averages by convolutions.",
+            GIVEN_BY_MOVER
+            & Pattern("is averaged over the map", lambda site: site.reader.op_type == "GlobalAveragePool"),
+            Calibrate.NO,
+            BAYES,
+            over=("calibrated.input",),
+            measured=MeasuredApart(
+                "12 averages behind MaxPool, Split and DepthToSpace on bayes and bayes-e; 6 on bernoulli2, and what "
+                "AveragePool, MaxPool, sums, convolutions, Relu, Clip, Resize and Concat read, are calibrated "
+                "(docs/evidence/agreement.md)",
+                networks=6,
+            ),
         ),
         Rule(
             "calibrated.input",
