@@ -518,7 +518,8 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.passive-tail",
-            "What moves the last results of the BPU runs on the CPU where these could stay in int32 or float.",
+            "What moves the last results of the BPU, or takes the maxima or averages of their windows, runs on the CPU "
+            "where these could stay in int32 or float.",
             PASSIVE_TAIL
             & ~ASKED_TAIL
             & _site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),
