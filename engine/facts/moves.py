@@ -82,7 +82,8 @@ def _is_output(value: ir.Value) -> bool:
 WAITING = frozenset({"HzChannelShuffle", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Transpose"})
 """Movements for which nothing is quantised, but for what is behind them (44 of 44 tensors asked on two marches).
 
-MaxPool, DepthToSpace, Concat and Max want their inputs in integers where their results are, a Split and Gather always.
+MaxPool, DepthToSpace, Concat and Max want their inputs in integers where their results are, a Split, Gather and
+ReduceMax on the BPU always.
 """
 
 
@@ -115,8 +116,8 @@ def _is_wanted_behind(value: ir.Value) -> bool:
 
 
 def waits(node: ir.Node) -> bool:
-    """Whether nothing is quantised for ``node`` but what is behind it; a Gather does not unless it left late."""
-    return node.op_type in WAITING or (node.op_type == "Gather" and not on_bpu(node))
+    """Whether nothing is quantised for ``node`` but what is behind it; Gather and ReduceMax unless they stay."""
+    return node.op_type in WAITING or (node.op_type in ("Gather", "ReduceMax") and not on_bpu(node))
 
 
 def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | None:

@@ -56,7 +56,7 @@ class ReduceMaxRule(FloatRule):
     def tie(self, node: ir.Node) -> Tie:
         return Tie.OUTPUT_TAKES_INPUT
 
-    def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

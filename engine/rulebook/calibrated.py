@@ -354,6 +354,11 @@ def _is_late_movement(node: ir.Node) -> bool:
     return node.op_type in LATE_MOVEMENTS and refused_late(node)
 
 
+def _moves_late(node: ir.Node) -> bool:
+    """Whether a reader moves on either device, or left the BPU late and has the scale of what it reads."""
+    return node.op_type in LEFT_OUT_BEFORE or (node.op_type in LATE_MOVEMENTS | {"ReduceMax"} and refused_late(node))
+
+
 ONLY_MOVED = Pattern[Calibrated](
     "is read by movements alone", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
 )
@@ -406,14 +411,12 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
         ),
         Rule(
             "calibrated.between-late-movements",
-            "What a Concat, Reshape or Slice that left the BPU late gives to others that did, or to movements on "
-            "either device alone, is not calibrated: it has the scale of what is moved, and the CPU reads floats.",
+            "What a Concat, Reshape or Slice that left the BPU late gives to others or a ReduceMax that did, or to "
+            "movements on either device alone, is not calibrated: it has the scale of what is moved, and the CPU "
+            "reads floats.",
             Pattern(
                 "is given by a late movement and read by late or other movements alone",
-                lambda site: (
-                    _is_late_movement(site.producer)
-                    and all(_is_late_movement(node) or node.op_type in LEFT_OUT_BEFORE for node in site.readers)
-                ),
+                lambda site: _is_late_movement(site.producer) and all(map(_moves_late, site.readers)),
             ),
             Calibrate.NO,
             BERNOULLI,

@@ -118,7 +118,6 @@ LACKING = (
     "GlobalAveragePool",
     "ReduceMean",
     "ReduceSum",
-    "ReduceMax",
     "Transpose",
     "GatherElements",
     "Tile",
@@ -129,7 +128,7 @@ LACKING = (
     "Cast",
 )
 """Operators that bernoulli2 does not have and the others do."""
-LATE = ("Gather", "Max", "Reshape")
+LATE = ("Gather", "Max", "ReduceMax", "Reshape")
 """Operators that bernoulli2 does not have and whose inputs it quantises all the same."""
 QUANTISED_OF_RANK_3 = ("Add", "Concat", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", "Reshape", "Slice", "Sub")
 """Operators whose inputs bernoulli2 quantises where they give tensors of rank 3."""
@@ -205,7 +204,7 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.lacking",
-            "bernoulli2 computes means, sums and maxima over axes and differences of maps, and moves by Transpose, "
+            "bernoulli2 computes means and sums over axes and differences of maps, and moves by Transpose, "
             "Tile and Expand, on the CPU; a mean of a normalisation and the difference from it leave the BPU late, "
             "a Transpose that orders the pixels of an image moves nothing, and an average over a large map is taken in "
             "steps.",
@@ -225,7 +224,9 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         Rule(
             "device.rank-4-only",
             "bernoulli2 computes tensors of rank 4 alone.",
-            _site("gives a tensor of another rank than 4", lambda site: not _gives_maps(site.node)) & ~OF_RANK_3,
+            _site("gives a tensor of another rank than 4", lambda site: not _gives_maps(site.node))
+            & ~OF_RANK_3
+            & ~op("ReduceMax"),
             _cpu(Code.RANK_4_ONLY),
             BERNOULLI,
             over=("device.scalar",),
@@ -280,8 +281,8 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.late-operator",
-            "bernoulli2 quantises what Gather, Max, Reshape and the difference from a mean read, then computes them on "
-            "the CPU.",
+            "bernoulli2 quantises what Gather, Max, ReduceMax, Reshape and the difference from a mean read, then "
+            "computes them on the CPU.",
             op(*LATE) | DIFFERENCE_FROM_MEAN,
             _late(Code.NO_OPERATOR),
             BERNOULLI,
@@ -298,8 +299,8 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.refused-late",
-            "Modes of a Resize or Pad, the axis of a Softmax, what is gathered of rank 5 and, on bernoulli2, constants "
-            "of products and sums are refused only after their inputs have been quantised.",
+            "Modes of a Resize or Pad, the axis of a Softmax, those of a maximum, what is gathered of rank 5 and, on "
+            "bernoulli2, constants of products and sums are refused only after their inputs have been quantised.",
             _site("is refused late by the operator of the BPU", lambda site: _late_refusal(site) is not None),
             Place(On.LATE, stated=_late_refusal),
             over=("device.bpu",),
@@ -319,13 +320,27 @@ def _gives_maps(node: ir.Node) -> bool:
     return all(len(shape_of(value)) == 4 for value in node.outputs)
 
 
+ASKED_ON_CPU = _site("is asked for on the CPU", lambda site: str(site.node.name) in site.on_cpu)
+
 REQUESTS: Table[DeviceSite, Place] = Table(
     "device",
     [
         Rule(
+            "device.maximum-asked-for",
+            "What a ReduceMax reads that the configuration sends to the CPU is quantised all the same.",
+            ASKED_ON_CPU & op("ReduceMax"),
+            _late(Code.ASKED_FOR),
+            over=("device.asked-for",),
+            measured=MeasuredApart(
+                "10 maxima behind convolutions, products, tables and MaxPool on bayes-e and 10 on bernoulli2 "
+                "(docs/evidence/agreement.md)",
+                networks=2,
+            ),
+        ),
+        Rule(
             "device.asked-for",
             "The configuration sends a node to the CPU.",
-            _site("is asked for on the CPU", lambda site: str(site.node.name) in site.on_cpu),
+            ASKED_ON_CPU,
             _cpu(Code.ASKED_FOR),
         ),
     ],
@@ -527,6 +542,20 @@ TAILS: Table[DeviceSite, Place] = Table(
             over=("device.joined-tail", "device.activation-tail"),
         ),
         Rule(
+            "device.maximum-tail",
+            "A ReduceMax that leaves the BPU late is not quantised where no BPU node reads it.",
+            NOT_READ_BY_BPU
+            & op("ReduceMax")
+            & NOT_ASKED
+            & of_node("leaves the BPU late", lambda node: MARK_LATE in node.metadata_props),
+            _cpu(Code.PASSIVE_TAIL),
+            measured=MeasuredApart(
+                "2 maxima at the end on bayes and bayes-e, 4 on bernoulli2; 18 and 12 that the BPU reads are quantised "
+                "(docs/evidence/agreement.md)",
+                networks=3,
+            ),
+        ),
+        Rule(
             "device.joined-tail",
             "bernoulli2 joins nothing for the CPU that the BPU does not compute with: each operand keeps its scale.",
             PASSIVE_TAIL
@@ -668,9 +697,9 @@ class DeviceStep:
     settled: bool = False
 
 
-LEAVING_LAST = ("ReduceMean", "Sub")
-"""Of what is refused late, the parts of a normalisation that leave the BPU while products and sums at the ends are
-looked at, in their turn; others leave before.
+LEAVING_LAST = ("ReduceMax", "ReduceMean", "Sub")
+"""Of what is refused late, maxima and the parts of a normalisation leave the BPU while products and sums at the ends
+are looked at, in their turn; others leave before.
 
 So the sum that only the mean and the difference of a normalisation read stays, one that only a Reshape reads does not
 (``swin_b``, ``dropped_axes``).

@@ -446,18 +446,6 @@ TAILS: Table[Chained, Width] = Table(
             Pattern[Chained]("is an int32 sum, or only moved from a convolution", _is_moved_sum) & ~OUTPUTS_IN_INT16,
             Width.LEFT,
             BAYES,
-            over=("width.before-maximum",),
-        ),
-        Rule(
-            "width.before-maximum",
-            "What a ReduceMax of several axes reads, which the CPU computes, is int8 where the BPU computes behind it.",
-            Pattern[Chained](
-                "is read by a ReduceMax on the CPU",
-                lambda site: any(reader.op_type == "ReduceMax" for reader in _readers(site.chain)),
-            )
-            & ~Pattern[Chained]("ends there", lambda site: ends_behind(_readers(site.chain))),
-            Width.LEFT,
-            BAYES,
             over=("width.result",),
         ),
         Rule(

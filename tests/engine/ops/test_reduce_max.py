@@ -23,6 +23,7 @@ def test_the_axis_is_that_of_nhwc_and_the_scale_stays() -> None:
     assert lowered(ReduceMaxRule(), rows, x=scaled(0.5)).attributes["axis"] == 1
 
 
-def test_one_axis_is_reduced() -> None:
+def test_several_axes_are_refused_once_the_input_is_quantised() -> None:
     node = float_node("ReduceMax", [tensor("x", 1, 4, 8, 8)], (1, 4, 1, 1), axes=[2, 3])
-    assert refused(ReduceMaxRule(), node) is Code.ONE_AXIS
+    assert refused(ReduceMaxRule(), node) is None
+    assert refused(ReduceMaxRule(), node, late=True) is Code.ONE_AXIS
