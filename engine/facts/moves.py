@@ -87,6 +87,10 @@ ReduceMax on the BPU always.
 """
 
 
+STAYING = frozenset({"Expand", "Gather", "ReduceMax", "Tile"})
+"""What wants its input in integers where it stays on the BPU, and waits as movements do where it left late."""
+
+
 def is_wanted(value: ir.Value) -> bool:
     """Whether ``value`` itself is wanted in integers: not only what movements make of it."""
     return any(map(_wants, float_readers(value)))
@@ -116,8 +120,8 @@ def _is_wanted_behind(value: ir.Value) -> bool:
 
 
 def waits(node: ir.Node) -> bool:
-    """Whether nothing is quantised for ``node`` but what is behind it; Gather and ReduceMax unless they stay."""
-    return node.op_type in WAITING or (node.op_type in ("Gather", "ReduceMax") and not on_bpu(node))
+    """Whether nothing is quantised for ``node`` but what is behind it."""
+    return node.op_type in WAITING or (node.op_type in STAYING and not on_bpu(node))
 
 
 def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | None:

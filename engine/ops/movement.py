@@ -354,9 +354,11 @@ class TileRule(MovementRule):
         before, after = shape_of(given(node, 0)), shape_of(node.outputs[0])
         if constant_of(before_calibration(given(node, 1))) is None:
             return because(Code.NOT_CONSTANT, input="second input")
-        if len(before) != len(after) or sum(a != b for a, b in zip(before, after, strict=True)) > 1:
-            return because(Code.ONE_AXIS_REPEATED)
-        return refused_rank(node)
+        return because(Code.ONE_AXIS_REPEATED) if len(before) != len(after) else refused_rank(node)
+
+    def late_refusal(self, node: ir.Node, march: Chip) -> Reason | None:
+        lengths = zip(shape_of(given(node, 0)), shape_of(node.outputs[0]), strict=True)
+        return because(Code.ONE_AXIS_REPEATED) if sum(a != b for a, b in lengths) > 1 else None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]

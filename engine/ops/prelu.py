@@ -79,7 +79,7 @@ def slope_integers(slope: Array) -> tuple[Integers, Integers]:
 
     What a slope takes off its operand, or adds, ``1 - slope``, has an int8 magnitude and the most bits with which that
     is no more than 127; a half goes up. So slopes up to a half have seven bits, 0.99 has thirteen, 1 none, and
-    slopes below 1/128 are none (66 of 66 slopes of PRelu and LeakyRelu asked, from 0 to 300).
+    slopes below 1/128 are none (72 of 72 slopes of PRelu and LeakyRelu asked, from 0 to 300).
 
     Args:
         slope: float32 of any shape, 0 or more.

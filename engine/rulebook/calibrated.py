@@ -58,8 +58,10 @@ TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
 
 PRODUCTS = frozenset({"MatMul", "Mul", "Sub"})
 """Arithmetic that takes its operands at any scales."""
-REDUCED = frozenset({"GlobalMaxPool", "ReduceMax", "ReduceMean", "ReduceSum"})
-"""What reduces axes, and takes its operand at any scale."""
+REDUCED = frozenset({"Expand", "GlobalMaxPool", "ReduceMax", "ReduceMean", "ReduceSum", "Tile"})
+"""What reduces or repeats axes, and takes its operand at any scale."""
+READS_SUMS_LATE = frozenset({"Expand", "Mul", "Tile"})
+"""What has an int32 sum calibrated where it left the BPU late."""
 
 
 def _is_moved(site: Input) -> bool:
@@ -105,12 +107,12 @@ INPUTS: Table[Input, Calibrate] = Table(
         Rule(
             "calibrated.exact-sum",
             "An int32 sum of one scale that is only moved until it is float is not calibrated, unless a type is asked "
-            "for it, or a product that left the BPU late reads it.",
+            "for it, or a product, Expand or Tile that left the BPU late reads it.",
             Pattern(
                 "is an int32 sum that is only moved, and has no type",
                 lambda site: (
                     site.value not in site.types
-                    and not (site.reader.op_type == "Mul" and refused_late(site.reader))
+                    and not (site.reader.op_type in READS_SUMS_LATE and refused_late(site.reader))
                     and is_exact_sum(site.value)
                 ),
             ),
@@ -119,12 +121,13 @@ INPUTS: Table[Input, Calibrate] = Table(
         ),
         Rule(
             "calibrated.computed-of-moved",
-            "A product, a difference, a Split, an int8 table or what reduces axes reads what pooling, Split, "
-            "DepthToSpace or maximum over an axis gives as it is: at the scale of what these read. Sums and "
+            "A product, a difference, a Split, an int8 table or what reduces or repeats axes reads what pooling, "
+            "Split, DepthToSpace or maximum over an axis gives as it is: at the scale of what these read. Sums and "
             "convolutions do not.",
             GIVEN_BY_MOVER
             & Pattern(
-                "is read by a product, a difference, a Split, an int8 table or what reduces axes", _takes_any_scale
+                "is read by a product, a difference, a Split, an int8 table or what reduces or repeats axes",
+                _takes_any_scale,
             ),
             Calibrate.NO,
             over=("calibrated.input",),

@@ -120,15 +120,13 @@ LACKING = (
     "ReduceSum",
     "Transpose",
     "GatherElements",
-    "Tile",
-    "Expand",
     "Softmax",
     "TopK",
     "Equal",
     "Cast",
 )
 """Operators that bernoulli2 does not have and the others do."""
-LATE = ("Gather", "Max", "ReduceMax", "Reshape")
+LATE = ("Expand", "Gather", "Max", "ReduceMax", "Reshape", "Tile")
 """Operators that bernoulli2 does not have and whose inputs it quantises all the same."""
 QUANTISED_OF_RANK_3 = ("Add", "Concat", "Gather", "HzRsqrt", "Mul", "Pow", "ReduceMean", "Reshape", "Slice", "Sub")
 """Operators whose inputs bernoulli2 quantises where they give tensors of rank 3."""
@@ -204,8 +202,8 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.lacking",
-            "bernoulli2 computes means and sums over axes and differences of maps, and moves by Transpose, "
-            "Tile and Expand, on the CPU; a mean of a normalisation and the difference from it leave the BPU late, "
+            "bernoulli2 computes means and sums over axes and differences of maps, and moves by Transpose, on the "
+            "CPU; a mean of a normalisation and the difference from it leave the BPU late, "
             "a Transpose that orders the pixels of an image moves nothing, and an average over a large map is taken in "
             "steps.",
             (op(*LACKING) & ~PIXELS_IN_ORDER & ~MEAN_OF_NORMALISATION & ~TAKEN_IN_STEPS) | OTHER_DIFFERENCE,
@@ -281,8 +279,8 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.late-operator",
-            "bernoulli2 quantises what Gather, Max, ReduceMax, Reshape and the difference from a mean read, then "
-            "computes them on the CPU.",
+            "bernoulli2 quantises what Expand, Gather, Max, ReduceMax, Reshape, Tile and the difference from a mean "
+            "read, then computes them on the CPU.",
             op(*LATE) | DIFFERENCE_FROM_MEAN,
             _late(Code.NO_OPERATOR),
             BERNOULLI,
@@ -299,8 +297,9 @@ OPERATORS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.refused-late",
-            "Modes of a Resize or Pad, the axis of a Softmax, those of a maximum, what is gathered of rank 5 and, on "
-            "bernoulli2, constants of products and sums are refused only after their inputs have been quantised.",
+            "Modes of a Resize or Pad, the axis of a Softmax, several axes of ReduceMax, Expand and Tile, what is "
+            "gathered of rank 5 and, on bernoulli2, constants of products and sums are refused only after their "
+            "inputs have been quantised.",
             _site("is refused late by the operator of the BPU", lambda site: _late_refusal(site) is not None),
             Place(On.LATE, stated=_late_refusal),
             over=("device.bpu",),
@@ -543,14 +542,14 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.maximum-tail",
-            "A ReduceMax that leaves the BPU late is not quantised where no BPU node reads it.",
+            "A ReduceMax, Expand or Tile that leaves the BPU late is not quantised where no BPU node reads it.",
             NOT_READ_BY_BPU
-            & op("ReduceMax")
+            & op("Expand", "ReduceMax", "Tile")
             & NOT_ASKED
             & of_node("leaves the BPU late", lambda node: MARK_LATE in node.metadata_props),
             _cpu(Code.PASSIVE_TAIL),
             measured=MeasuredApart(
-                "2 maxima at the end on bayes and bayes-e, 4 on bernoulli2; 18 and 12 that the BPU reads are quantised "
+                "6 at the end on bayes and bayes-e, 8 on bernoulli2; 30 and 24 that the BPU reads are quantised "
                 "(docs/evidence/agreement.md)",
                 networks=3,
             ),
@@ -697,9 +696,9 @@ class DeviceStep:
     settled: bool = False
 
 
-LEAVING_LAST = ("ReduceMax", "ReduceMean", "Sub")
-"""Of what is refused late, maxima and the parts of a normalisation leave the BPU while products and sums at the ends
-are looked at, in their turn; others leave before.
+LEAVING_LAST = ("Expand", "ReduceMax", "ReduceMean", "Sub", "Tile")
+"""Of what is refused late, maxima, repetitions and the parts of a normalisation leave the BPU while products and sums
+at the ends are looked at, in their turn; others leave before.
 
 So the sum that only the mean and the difference of a normalisation read stays, one that only a Reshape reads does not
 (``swin_b``, ``dropped_axes``).

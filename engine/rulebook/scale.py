@@ -39,7 +39,7 @@ from engine.ops.registry import rule_for
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, How, LargestOf, ScaleOf
 
-TIED_ON_CPU = ("Concat", "Gather", "Pad", "ReduceMax", "Reshape", "Resize", "Slice")
+TIED_ON_CPU = ("Concat", "Expand", "Gather", "Pad", "ReduceMax", "Reshape", "Resize", "Slice", "Tile")
 """What has the scale of what it moves although it goes to the CPU late."""
 
 

@@ -153,8 +153,10 @@ def test_one_axis_alone_is_repeated(kind: str) -> None:
         repeated(MAP, counts, (6, 8)),
         repeated(MAP, tensor("r", 4)),
     ]
-    codes = [None, None, Code.ONE_AXIS_REPEATED, None, Code.ONE_AXIS_REPEATED, Code.NOT_CONSTANT]
+    codes = [None, None, None, None, Code.ONE_AXIS_REPEATED, Code.NOT_CONSTANT]
     assert [refused(TileRule(), node) for node in nodes] == codes
+    late = [refused(TileRule(), node, late=True) for node in nodes[:4]]
+    assert late == [None, None, Code.ONE_AXIS_REPEATED, None]
 
 
 def test_a_split_states_its_sizes_as_the_network_does() -> None:
