@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import onnx_ir as ir
@@ -69,7 +69,30 @@ def check_types(march: Chip, options: PlacementOptions) -> None:
 
 def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions, book: Book = BOOK) -> Widths:
     """The types of the activation tensors of ``model``, whose nodes have their devices."""
-    network = _Network(model, march, options, chains(model, march), book)
+    found = chains(model, march)
+    network = _Network(model, march, options, found, found, book)
+    widths = _types(network)
+    apart = list(_with_activations_apart(network, widths.types))
+    return widths if apart == list(found) else _types(network._replace(computed=apart))
+
+
+def _with_activations_apart(network: _Network, types: Mapping[ir.Value, str]) -> Iterator[list[ir.Node]]:
+    """The chains, those whose sum is computed apart cut around it if an activation follows, which is a table then.
+
+    So int16 that is asked of what that reads is asked of the sum (the last block of a ResNet: 2 of 2).
+    """
+    sums = {id(chain): index for chain, index in _sums(network.chains)}
+    for chain in network.chains:
+        index = sums.get(id(chain), 0)
+        rule = None
+        if 0 < index < len(chain) - 1:
+            rule = network.book.widths.sums.decide(Chained(chain, index, types), network.march.family)
+        yield from [chain] if rule is None else [chain[:index], [chain[index]], chain[index + 1 :]]
+
+
+def _types(network: _Network) -> Widths:
+    """The types with the chains of ``network``."""
+    model, march, options, book = network.model, network.march, network.options, network.book
     decided: Decided = {}
     wanted = _requests(network, INT16, decided)
     named = {name: types for name, types in options.node_info.items() if types.by_name}
@@ -96,18 +119,19 @@ def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions, book: 
 
 
 class _Network(NamedTuple):
-    """What types are decided for, and by which rules."""
+    """What types are decided for, and by which rules; ``computed``: the chains without sums that are apart."""
 
     model: ir.Model
     march: Chip
     options: PlacementOptions
     chains: Sequence[list[ir.Node]]
+    computed: Sequence[list[ir.Node]]
     book: Book
 
     @property
     def heads(self) -> dict[ir.Value, ir.Node]:
         """The first node of the chain that gives a tensor."""
-        return {value: chain[0] for chain in self.chains for value in chain[-1].outputs}
+        return {value: chain[0] for chain in self.computed for value in chain[-1].outputs}
 
 
 def _note(decided: Decided, value: ir.Value, *rules: str) -> None:
@@ -124,7 +148,7 @@ def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
     """All requests for type ``kind``."""
     requests: Requests = {}
     inside = {
-        node.outputs[0]: Chained(chain, index) for chain in network.chains for index, node in enumerate(chain[:-1])
+        node.outputs[0]: Chained(chain, index) for chain in network.computed for index, node in enumerate(chain[:-1])
     }
     for node in network.model.graph:
         types = network.options.node_info.get(str(node.name))
