@@ -21,7 +21,6 @@ IN_LARGER_NETWORKS = {
     "name.unit-convolution",
     "name.float-of-calibrated",
     "name.casts",
-    "name.requantizes-again",
     "name.shape-around",
     "name.shape",
     "name.taken-node",
