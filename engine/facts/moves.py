@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from engine.facts.devices import is_quantised, on_bpu
 from engine.graph import float_readers
-from engine.ir import is_calibration
+from engine.ir import MARK_LATE, is_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
@@ -29,9 +29,10 @@ def keeps_scale(node: ir.Node) -> bool:
 
 
 def moves_sums(node: ir.Node) -> bool:
-    """Whether ``node`` moves the int32 sums of one tensor as they are."""
+    """Whether ``node`` moves the int32 sums of one tensor as they are; what leaves the BPU late does not."""
     rule = rule_for(node)
-    return rule is not None and rule.moves_sums and rule.passive and len(rule.activations(node)) == 1
+    stays = rule is not None and MARK_LATE not in node.metadata_props
+    return stays and rule.moves_sums and rule.passive and len(rule.activations(node)) == 1
 
 
 def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True) -> list[ir.Value]:

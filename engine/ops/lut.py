@@ -199,7 +199,7 @@ Above 3 a HardSigmoid has no input.
 
 
 BELOW_LARGEST = Curve(last=0.0)
-"""The exponential of a Softmax: a score less the largest is never positive (10 tables of four networks asked)."""
+"""The exponential of a Softmax: a score less the largest is never positive (12 tables of 11 conversions asked)."""
 
 
 def curve_of(node: ir.Node) -> Curve:

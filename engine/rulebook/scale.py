@@ -513,7 +513,7 @@ SOFTMAX_MARGIN = Margin(below=2.8, small=1.2, large=1.1)
 
 Asked of 36 int16 scores with magnitudes of 0.06 to 4.3, rows of 8: up to 2.78 they take 1.2 times as much, from 2.82
 on 1.1 times. So do all 22 others that are recorded: 0.06 to 1.7 and 4 to 229, rows of 4 to 64. int8 ones do where they
-are calibrated: 8 results of convolutions with ``set_model_output_int8``, and 20 of Sigmoids, of either type. What is
+are calibrated: 8 results of convolutions with ``set_model_output_int8``, and 35 of Sigmoids, of either type. What is
 tied to the tensor has the same threshold (for consistency: no recorded network shows it). Through a Reshape there is no
 margin (``min_fc``).
 """

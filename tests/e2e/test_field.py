@@ -178,8 +178,8 @@ def quantised_by_onnx_runtime(folder: Path, kind: str, options: dict[str, Any]) 
     return folder / "quantised.onnx"
 
 
-@pytest.mark.parametrize("asked", ["all", "with_up", "without_up"])
-def test_int16_passes_a_resize_that_has_none(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize(("asked", "least"), [("all", 0.9998), ("with_up", 0.9999), ("without_up", 0.9999)])
+def test_int16_passes_a_resize_that_has_none(tmp_path: Path, asked: str, least: float) -> None:
     """The original keeps pool, convolutions and Concat in int16 beside the Resize, whether that is asked for or not.
 
     Asked on 27 November 2026, and again on 29 November: outputs, types and thresholds of all three are equal. With
@@ -196,7 +196,7 @@ def test_int16_passes_a_resize_that_has_none(tmp_path: Path, asked: str) -> None
     types = {row.node: row.data_type for row in result.nodes}
     assert {types.pop(name) for name in ("c0", "pool", "c1", "cat", "c2")} == {"int16"}
     assert types["up"] == "int8"
-    assert worst_cosine(result) > 0.9998
+    assert worst_cosine(result) > least
     if asked != "without_up":
         assert ("up", "InputType0: int16") in {(refusal.node, refusal.request) for refusal in result.refusals}
 

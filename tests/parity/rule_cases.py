@@ -160,8 +160,10 @@ def _refreshed(case: RuleCase) -> RuleCase:
 
 def main() -> None:
     """Write the networks and their index: the arguments are folders of recorded conversions."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     folders = [name for name in sys.argv[1:] if name != ADD]
+    if missing := [name for name in folders or ["no folder"] if not Path(name).is_dir()]:
+        sys.exit(f"usage: python -m tests.parity.rule_cases [{ADD}] CASES...; not a folder: {', '.join(missing)}")
+    FOLDER.mkdir(parents=True, exist_ok=True)
     kept = [case for case in map(_refreshed, rule_cases()) if case.rules] if ADD in sys.argv else []
     for old in FOLDER.glob("*.onnx.gz"):
         if old.name.removesuffix(".onnx.gz") not in {case.name for case in kept}:

@@ -159,7 +159,7 @@ def test_an_output_keeps_its_name_behind_its_calibration() -> None:
 def test_what_is_moved_from_what_the_cpu_computes_stays_on_the_cpu_behind_the_type_that_is_asked(
     output_type: str,
 ) -> None:
-    """Behind 11 operators of the CPU and three movements each, with both options (``typed_ends``)."""
+    """Behind 8 operators of the CPU and three movements each, with both options (``typed_ends``)."""
     nodes = [helper.make_node("Neg", ["c0"], ["s"], name="Neg"), one("Transpose", "s", perm=[0, 1, 3, 2])]
     placement = place(network(nodes, tail=False), "bayes-e", PlacementOptions(output_type=output_type))
     assert {name: qtype(node) for name, node in calibrated(placement).items() if name != "x"} == {"c0": output_type}

@@ -221,7 +221,7 @@ def test_a_reshape_that_goes_to_the_cpu_late_has_one_threshold_with_its_input() 
 
 
 def test_a_relu_that_no_convolution_absorbs_keeps_the_threshold_of_its_input() -> None:
-    """Golden conversions ``i16_conv1`` and ``i16_res``; as an operand of a Concat it keeps it (81 of 81 asked)."""
+    """Golden conversions ``i16_conv1`` and ``i16_res``; as an operand of a Concat it keeps it (118 of 118 asked)."""
     moved = ties(
         [node("Add", "a b", "s"), node("Relu", "s", "r"), node("Slice", "r low high", "m"), ("m", "y", 2)],
         ["y"],
