@@ -442,7 +442,7 @@ NOT_READ_BY_BPU = of_node("is read by no BPU node", lambda node: not any(map(on_
 
 
 def _is_asked_tail(site: DeviceSite) -> bool:
-    """Whether ``site`` is asked for, or its result has a type that is asked for; not where the CPU gives what it moves or joins.
+    """Whether ``site`` is asked for, or its result has a type that is asked for; not where the CPU gives what it reads.
 
     13 operators of the CPU, five of which leave the BPU late, and three movements each, and 8 Concats of which any is
     from the CPU, with both options for outputs (94 of 94 on bayes-e).
