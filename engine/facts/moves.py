@@ -31,8 +31,9 @@ def keeps_scale(node: ir.Node) -> bool:
 def moves_sums(node: ir.Node) -> bool:
     """Whether ``node`` moves the int32 sums of one tensor as they are; what leaves the BPU late does not."""
     rule = rule_for(node)
-    stays = rule is not None and MARK_LATE not in node.metadata_props
-    return stays and rule.moves_sums and rule.passive and len(rule.activations(node)) == 1
+    if rule is None or MARK_LATE in node.metadata_props:
+        return False
+    return rule.moves_sums and rule.passive and len(rule.activations(node)) == 1
 
 
 def moved_to(value: ir.Value, through: Nodes, *, past_calibrations: bool = True) -> list[ir.Value]:
