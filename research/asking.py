@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import yaml
 from pydantic import BaseModel, ConfigDict
 
@@ -164,6 +167,18 @@ def write_asked(item: Drawn, to: Path) -> Path:
     return path
 
 
+def _under_own_name(item: Drawn) -> Drawn:
+    """``item`` with a graph that no other process asks of at the same time.
+
+    The original keeps subgraphs in one folder of its server, by the name of the graph: two networks of one name that
+    are compiled side by side mix their pages.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(item.model)
+    model.graph.name = f"{item.model.graph.name}_{os.getpid()}"
+    return replace(item, model=model)
+
+
 def ask(item: Drawn, tool: Toolchain) -> AskedDraw:
     """What the original says of ``item``."""
     wide = any("InputType" in wanted for wanted in item.requests.values())
@@ -177,7 +192,7 @@ def ask(item: Drawn, tool: Toolchain) -> AskedDraw:
         "seed": item.seed,
     }
     with tempfile.TemporaryDirectory(prefix="latency-") as folder:
-        config = write_asked(item, Path(folder))
+        config = write_asked(_under_own_name(item), Path(folder))
         done = tool.convert(config, Path(folder) / "out")
         if done.failure:
             return AskedDraw(**given, failure=done.failure[:200])

@@ -91,6 +91,9 @@ def network_of_row(row: MeasuredRow, latency: Latency) -> MeasuredNetwork | None
         return None
 
 
+_WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
+
+
 class _UnknownOperatorError(Exception):
     """The spec holds an operator that the reader does not know."""
 
@@ -114,7 +117,11 @@ class MeasuredNetwork:
         self._add_layers()
         outputs = tuple(self._resolve(name) for name in row.spec.get("out", [self._last]))
         self._outputs = self._without_cpu_tail(outputs)
-        self._layers = [self._as_tail(layer) if layer.output in self._outputs else layer for layer in self._layers]
+        self._layers = [
+            part
+            for layer in self._layers
+            for part in (_narrowed(self._as_tail(layer)) if layer.output in self._outputs else (layer,))
+        ]
 
     def schedule(self, memory: Memory) -> Schedule:
         """The layers, grouped and with their memory planned."""
@@ -302,6 +309,24 @@ class MeasuredNetwork:
         """Type that ``node_info`` asks for at the convolution of layer ``name``."""
         wanted: str | None = self._row.spec.get("node_info", {}).get(f"Conv_{name}", {}).get(key)
         return wanted
+
+
+def _narrowed(layer: Layer) -> tuple[Layer, ...]:
+    """What ends the graph as int32 reads int8: of int16 inputs behind a change of type."""
+    if layer.input_bits < _WIDE_BITS or layer.output_bits < _ACCUMULATOR_BITS:
+        return (layer,)
+    narrow = f"{layer.inputs[0]}_narrow"
+    change = Layer(
+        name=narrow,
+        op_type="HzRequantize",
+        kind=CostKind.ADD,
+        inputs=layer.inputs[:1],
+        output=narrow,
+        input_shapes=layer.input_shapes[:1],
+        output_shape=layer.input_shapes[0],
+        input_bits=_WIDE_BITS,
+    )
+    return change, layer.model_copy(update={"inputs": (narrow, *layer.inputs[1:]), "input_bits": 8})
 
 
 def _layers(spec: Spec) -> list[Spec]:

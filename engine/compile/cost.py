@@ -16,7 +16,7 @@ from itertools import compress
 from engine.chips.latency import Alignment, Fitted, Latency
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
-from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us
+from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us, wide_pool_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import as_map, nv12_bytes
@@ -36,7 +36,7 @@ from engine.ops.core.costs import OF_WEIGHTS, CostKind
 _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
 
-_ACCUMULATOR_BITS = 32
+_WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
 _NOTHING = Traffic()
 
@@ -109,16 +109,14 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
     """Those of layers of which each loads, works and stores by itself."""
     found = unfused_costs(schedule.layers, latency)
     for layer, cost, (straight, detour) in zip(schedule.layers, found, traffic, strict=True):
-        beside = transfer_us(Traffic(round(cost.worked / 2), round(cost.worked / 2)), latency.fitted)
+        half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
-        work = _kernel_ns(layer, latency) / 1000 if computes else 0.0
+        work = _kernel_ns(layer, latency) / 1000 if computes else transfer_us(Traffic(half, half), latency.fitted)
         if latency.unfused_computes:
             beyond = overhead_us(layer, Overlap.GROUPS, latency)
         else:
-            beyond = unfused_wait_us(layer, latency)
-        yield Cost(
-            work + beside, straight + detour, detour, drain_us(layer, latency), overhead_us=cost.wait_us + beyond
-        )
+            beyond = unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
+        yield Cost(work, straight + detour, detour, drain_us(layer, latency), overhead_us=cost.wait_us + beyond)
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
@@ -252,7 +250,8 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
     """Per layer, what its load of weights, of a table or of parameters takes besides its traffic.
 
     Each load takes ``begin_us``, and goes on while what is in front of its layer works: the arrangement of an input
-    whole, a layer by ``ahead_share``. Loads of ``ahead_bytes`` run ahead of the layers that wait for them.
+    whole, a layer by ``ahead_share``. Loads of ``ahead_bytes`` run ahead of the layers that wait for them; that of the
+    filter which turns an operand of a product does not.
     """
     most = load_us(Traffic(loaded=round(fitted.ahead_bytes)), fitted)
     working = waiting = 0.0
@@ -261,11 +260,15 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         size = cost.traffic.loaded
         if layer.kind in OF_WEIGHTS:
             size = min(_weight_bytes(schedule, layer), size)
+        product = layer.kind is CostKind.MATMUL and len(layer.inputs) > 1
+        begin = fitted.begin_us * (size > 0 or (product and cost.traffic.loaded > 0))
+        if layer.kind in OF_WEIGHTS and layer.input_bits >= _WIDE_BITS:
+            begin *= fitted.int16_loads
         hidden = 0.0
         if size:
-            hidden = min(fitted.begin_us + load_us(Traffic(loaded=size), fitted), working + waiting)
+            hidden = min(begin + load_us(Traffic(loaded=size), fitted), working + waiting)
             working, waiting = min(working - max(hidden - waiting, 0.0), most), 0.0
-        yield fitted.begin_us * (size > 0) - hidden
+        yield begin - hidden
         working += fitted.ahead_share * (cost.working_us - cost.entering_us)
         waiting += fitted.ahead_share * cost.overhead_us
 
@@ -287,12 +290,12 @@ def transfer_us(traffic: Traffic, fitted: Fitted) -> float:
 
 def load_us(traffic: Traffic, fitted: Fitted) -> float:
     """Time to load."""
-    return traffic.loaded / fitted.load_gbps / 1000
+    return traffic.loaded / fitted.load_gbps / 1000 + fitted.map_us * traffic.loads
 
 
 def store_us(traffic: Traffic, fitted: Fitted) -> float:
     """Time to store."""
-    return traffic.stored / fitted.store_gbps / 1000
+    return traffic.stored / fitted.store_gbps / 1000 + fitted.map_us * traffic.stores
 
 
 def drain_us(layer: Layer, latency: Latency) -> float:

@@ -48,6 +48,19 @@ def unfused_wait_us(layer: Layer, latency: Latency) -> float:
     return _unfused(layer) * found.us if found is not None else 0.0
 
 
+def wide_pool_us(layer: Layer, latency: Latency) -> float:
+    """Microseconds that a pool of int16 takes for its rows of each channel, wherever its maps are; 0 for others."""
+    found = latency.overheads.get(Overhead.WIDE_POOL)
+    return sum(amount * found.us for _, amount in _wide_pool(layer)) if found is not None else 0.0
+
+
+def _wide_pool(layer: Layer) -> Iterator[Amount]:
+    if layer.kind is CostKind.POOL and layer.input_bits >= _WIDE_BITS:
+        shapes = (layer.input_shapes[0], layer.output_shape)
+        rows = sum(_channel_rows(shape) * -(-shape[-2] // _VECTOR_PIXELS) for shape in shapes)
+        yield Overhead.WIDE_POOL, rows
+
+
 def _unfused(layer: Layer) -> int:
     return 1 + len(layer.converted)
 
@@ -134,12 +147,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.POOL, 1
             if layer.strides == (1, 1):
                 yield Overhead.WINDOW, max(layer.kernel) // 2
-            if wide:
-                shapes = (layer.input_shapes[0], layer.output_shape)
-                yield (
-                    Overhead.WIDE_POOL,
-                    sum(_channel_rows(shape) * -(-shape[-2] // _VECTOR_PIXELS) for shape in shapes),
-                )
+            yield from _wide_pool(layer)
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:

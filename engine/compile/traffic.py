@@ -38,16 +38,35 @@ _ON_CHIP_ROWS = RowPadding(block=8, minimum=8)
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes over the DDR interface per frame."""
+    """Bytes over the DDR interface per frame, and in how many transfers more than one per tensor.
+
+    Attributes:
+        loaded: bytes that are loaded.
+        stored: bytes that are stored.
+        loads: maps of batches beyond the first of each, which are loaded by themselves, ...
+        stores: ... or stored.
+    """
 
     loaded: int = 0
     stored: int = 0
+    loads: int = 0
+    stores: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.loaded + other.loaded, self.stored + other.stored)
+        return Traffic(
+            self.loaded + other.loaded,
+            self.stored + other.stored,
+            self.loads + other.loads,
+            self.stores + other.stores,
+        )
 
     def __sub__(self, other: Traffic) -> Traffic:
-        return Traffic(self.loaded - other.loaded, self.stored - other.stored)
+        return Traffic(
+            self.loaded - other.loaded,
+            self.stored - other.stored,
+            self.loads - other.loads,
+            self.stores - other.stores,
+        )
 
 
 _NOTHING = Traffic()
@@ -81,7 +100,8 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         straight += Traffic(copies(schedule, layer) * _constant_bytes(layer, latency, _reads_mean(layer, producers)))
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if name in inputs and (name, None) not in loaded:
-                straight += Traffic(loaded=_input_bytes(inputs[name], layer, columns.get(name), latency, wide_results))
+                size = _input_bytes(inputs[name], layer, columns.get(name), latency, wide_results)
+                straight += Traffic(loaded=size, loads=_further_maps(inputs[name].shape))
                 detour += _round_trip(schedule, name)
                 loaded.add((name, None))
             elif name in at_hand and home[name] == group and not _is_table(layer, latency):
@@ -89,13 +109,15 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             elif name in copied and name == before:
                 pass  # it is still on the chip
             elif name in spilled and (name, group) not in loaded:
-                moved = Traffic(loaded=_spilled_bytes(producers[name], shape, columns.get(name), latency))
+                size = _spilled_bytes(producers[name], shape, columns.get(name), latency)
+                moved = Traffic(loaded=size, loads=_further_maps(shape))
                 straight, detour = (straight + moved, detour) if name in copied else (straight, detour + moved)
                 loaded.add((name, group))
         if layer.output in outputs:
-            straight += _leaving(layer, latency)
+            straight += _leaving(layer, latency) + Traffic(stores=_further_maps(layer.output_shape))
         elif layer.output in spilled:
-            moved = Traffic(stored=ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS))
+            size = ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS)
+            moved = Traffic(stored=size, stores=_further_maps(layer.output_shape))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
         straight += _in_passes(layer, latency) + _in_phases(layer, latency) + _by_taps(layer, latency)
@@ -104,6 +126,11 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         before = layer.output
         result.append((straight, detour))
     return result
+
+
+def _further_maps(shape: Sequence[int]) -> int:
+    """Maps of a batch (NHWC) beyond the first; single pixels are those of one map."""
+    return as_map(shape)[0] - 1 if len(shape) == _MAP_RANK else 0
 
 
 def _unfused_traffic(schedule: Schedule, latency: Latency) -> Iterator[LayerTraffic]:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from types import MappingProxyType
 
 from engine.chips.latency import Latency, UnfusedLayer
 from engine.compile.layers import Layer
@@ -20,9 +21,13 @@ from engine.compile.packing import round_up
 from engine.compile.sizes import IMAGE_CHANNELS
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
-MAPS, ENTERING, LEAVING, WIDE = "maps", "entering", "leaving", "wide"
+MAPS, ENTERING, LEAVING = "maps", "entering", "leaving"
 """Bytes of what a layer reads and computes, but for int32 results of layers of weights; of what of it comes from
-outside; of such results; and of all but these once more where inputs are int16.
+outside; and of such results.
+"""
+SPLIT, WIDE, WIDE_WEIGHTS = "split", "wide", "wide_weights"
+"""Layers of weights whose inputs are int16: each is several layers of bytes; bytes of what they read, and compute
+before steps leave most of it out, once more; and of their weights.
 """
 STEPPED = "stepped"
 """Bytes of results of which steps, or the parts of large windows, keep few."""
@@ -32,12 +37,13 @@ whose rows are no whole blocks.
 """
 ROWS, LINES, PLANES, ELEMENTS = "rows", "lines", "planes", "elements"
 """Rows of the last dimension, rows of pixels, rows of each channel, and elements."""
-ITEMS, PIECES, BATCH, UNEVEN, HALVES = "items", "pieces", "batch", "uneven", "halves"
+ITEMS, PIECES, STRIPS, BATCH, UNEVEN, HALVES = "items", "pieces", "strips", "batch", "uneven", "halves"
 """What is waited for: rows that are cut into more than three dimensions; runs of elements that are moved by themselves;
-maps of a batch beyond the first, each of which is loaded and stored by itself; such maps whose channels are no whole
-blocks; and pixels of maps whose channels end with half a block.
+rows of planes that are joined, or cut out of joined ones, one after the other; maps of a batch beyond the first, each
+of which is loaded and stored by itself; such maps whose channels are no whole blocks; and pixels of maps whose channels
+end with half a block.
 """
-WAITS = frozenset({ITEMS, PIECES, BATCH, UNEVEN, HALVES})
+WAITS = frozenset({ITEMS, PIECES, STRIPS, BATCH, UNEVEN, HALVES, SPLIT})
 
 WANTED = "for_"
 """Beginning of the kinds of maps that are stored once more."""
@@ -68,6 +74,44 @@ _WANTING = (
     "mul_plane",
 )
 """Kinds of layers in front of which a map is stored once more."""
+_ALIKE: Mapping[str, str] = MappingProxyType(
+    {
+        # the array reads, works and writes
+        "depthwise": "conv",
+        "grouped": "conv",
+        # the same where a map, or an image, comes from outside
+        "conv_stepped_entering": "conv_entering",
+        "depthwise_entering": "conv_entering",
+        "grouped_entering": "conv_entering",
+        "conv_stepped_image": "conv_image",
+        "depthwise_image": "conv_image",
+        "grouped_image": "conv_image",
+        # a map is read and written
+        "join": "move",
+        "reduce": "move",
+        # so are two maps, or constants and a map
+        "add_constant": "add",
+        "mul": "add",
+        "mul_constant": "add",
+        # a pixel, or a row, is repeated
+        "add_pixel": "mul_pixel",
+        "add_row": "mul_row",
+        # pixels of maps of any size are repeated
+        "resize_uneven": "resize",
+        # rows of each channel are moved by themselves
+        "planes": "join_uneven",
+        "to_matrix": "to_pixels",
+        # whole rows are moved
+        "regrouped": "rows_moved",
+        "regrouped_deep": "rows_moved",
+        # a map is stored once more
+        "for_join_uneven": "for_mul_plane",
+        "for_reduce_columns": "for_reduce",
+        "for_reduce_depth": "for_reduce",
+        "for_reduce_rows": "for_reduce",
+    }
+)
+"""Kinds that have the constants of another: what the original shows of both is the same within its error."""
 
 Amounts = Mapping[str, float]
 """What a layer, or a layout change, moves."""
@@ -85,15 +129,13 @@ class UnfusedCost:
     Attributes:
         wait_us: for which it waits.
         moved: bytes that it loads and stores.
-        worked: those of them beside whose transfers it works as long.
     """
 
     wait_us: float = 0.0
     moved: float = 0.0
-    worked: float = 0.0
 
     def __add__(self, other: UnfusedCost) -> UnfusedCost:
-        return UnfusedCost(self.wait_us + other.wait_us, self.moved + other.moved, self.worked + other.worked)
+        return UnfusedCost(self.wait_us + other.wait_us, self.moved + other.moved)
 
 
 def unfused_costs(layers: Sequence[Layer], latency: Latency) -> Iterator[UnfusedCost]:
@@ -111,7 +153,7 @@ def _cost(kind: str, amounts: Amounts, latency: Latency) -> UnfusedCost:
     found = _constants(kind, latency)
     moved = sum(found.bytes.get(name, 0.0) * amount for name, amount in amounts.items())
     waits = sum(found.waits.get(name, 0.0) * amount for name, amount in amounts.items())
-    return UnfusedCost(found.us + waits, moved, found.work * moved)
+    return UnfusedCost(found.us + waits, moved)
 
 
 def _constants(kind: str, latency: Latency) -> UnfusedLayer:
@@ -146,19 +188,24 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
                 changed.add((layer.inputs[position], kind))
                 shape = layer.input_shapes[position]
                 amounts = {BATCH: _as_map(shape)[0] - 1, ELEMENTS: math.prod(shape), PIECES: _pixels(shape)}
-                parts.append(("to_turned", amounts) if turned else (kind, {ROWS: rows}))
+                parts.append(("to_turned", amounts) if turned else (_called(kind), {ROWS: rows}))
         if layer.copied:
             parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
         wanted = _wanted(layer, readers)
         if wanted:
-            parts.append((wanted, dict(_amounts_of_map(layer.output_shape, layer.output_bits))))
+            parts.append((_called(wanted), dict(_amounts_of_map(layer.output_shape, layer.output_bits))))
         own = _kind(layer, makers, readers)
         inner = layer.kind not in _CONVOLVING or layer.output_bits >= _ACCUMULATOR_BITS
         if own and not inner and any(_enters(name, makers) for name in layer.inputs):
             own = f"{own}_image" if layer.input_shapes[0][-1] <= IMAGE_CHANNELS else f"{own}_entering"
         if own:
-            parts.append((own, dict(_amounts(layer, makers))))
+            parts.append((_called(own), dict(_amounts(layer, makers))))
         yield parts
+
+
+def _called(kind: str) -> str:
+    """The kind whose constants ``kind`` has."""
+    return _ALIKE.get(kind, kind)
 
 
 def _wanted(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> str:
@@ -209,6 +256,8 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
             return ""
         case CostKind.MOVE if len(layer.output_shape) > _MAP_RANK and layer.input_shapes[0][0] > layer.output_shape[0]:
             return "move_deep"
+        case CostKind.POOL if layer.input_bits >= _WIDE_BITS:
+            return "pool_wide"
         case CostKind.POOL if not layer.largest_of_windows and layer.kernel[0] > layer.strides[0]:
             return "pool_mean" if max(layer.kernel) <= _SMALL_WINDOW else "pool_mean_large"
         case CostKind.POOL if layer.largest_of_windows and max(layer.kernel) > _SMALL_WINDOW:
@@ -306,7 +355,12 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, f
             yield ITEMS, math.prod(layer.input_shapes[0][:-1])
             return
         yield BATCH, max(_as_map(shape)[0] for shape in (layer.input_shapes[0], layer.output_shape)) - 1
+        if _joins_planes(layer):
+            yield STRIPS, max(math.prod(shape[:-1]) for shape in (layer.input_shapes[0], layer.output_shape))
+            return
         yield ROWS, max(math.prod(shape[:-1]) for shape in (layer.input_shapes[0], layer.output_shape))
+        if layer.motion is Motion.ELEMENTS:
+            return
         yield LINES, _lines(layer)
         yield PLANES, _planes(layer.input_shapes[0])
         yield MAPS, _padded(layer.output_shape) * layer.output_bits / 8
@@ -331,6 +385,11 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, f
     if layer.kind in OF_WEIGHTS:
         yield ENTERING, sum(compress(sizes, [_enters(name, makers) for name in layer.inputs]))
     if layer.input_bits >= _WIDE_BITS:
+        if layer.kind in OF_WEIGHTS:
+            yield SPLIT, 1
+            yield WIDE_WEIGHTS, layer.weight_bytes
+            computed = (*layer.input_shapes[0][:-1], layer.output_shape[-1])
+            written = max(written, _padded(computed) * layer.output_bits / 8)
         yield WIDE, read + written * (not leaves)
     yield PLANES, max(map(_planes, maps))
     yield LINES, _lines(layer)

@@ -48,7 +48,7 @@ def test_the_figures_of_a_kind_are_found_again_and_count_their_layers() -> None:
     assert table.us == pytest.approx(known.us, rel=0.02)
     assert table.layers == len(SIDES)
     assert table.bytes == {"maps": pytest.approx(known.bytes["maps"], rel=0.02)}
-    assert 0.1 < table.work < 0.25
+    assert 0.1 < found.unfused_work < 0.25
     assert {kind for kind, value in found.unfused_layers.items() if not value.apart} == {"lut"}
 
 
@@ -93,7 +93,7 @@ def test_steps_of_a_layer_are_one_and_a_map_stored_once_more_counts_beside_its_l
     schedule = alone(CostKind.CONV, shape, shape).model_copy(update={"layers": (first, mean)})
     pages = (page(first.name, 9.0), page("padded_mean", 2.0), page("mean_SPLIT_WITH_DEPTHWISE_CONV_0", 5.0))
     given, reduced = timed_layers([answered(schedule, *pages)], TRUTH)
-    assert (given.kind, given.transfer_us, given.own and given.own[0]) == ("for_reduce_depth", 9.0, "conv_entering")
+    assert (given.kind, given.transfer_us, given.own and given.own[0]) == ("for_reduce", 9.0, "conv_entering")
     assert (reduced.kind, reduced.transfer_us, reduced.compute_us) == ("reduce_depth", 7.0, 2.0)
 
 

@@ -242,6 +242,8 @@ class Fitted(Data):
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
         begin_us: what a load of weights, of a table or of parameters takes besides its traffic.
+        int16_loads: such loads of a layer of weights whose inputs are int16, which is several layers of bytes.
+        map_us: the same of a load or store of each map of a batch but the first.
         ahead_share: part of a layer's work that goes on while the weights of the next one are loaded.
         ahead_bytes: weights that the chip holds where they are loaded ahead of their layers; 0: none are.
         pipeline_bytes: traffic of a subgraph at which half of what the engines do beside the busiest one is hidden.
@@ -276,6 +278,8 @@ class Fitted(Data):
     load_gbps: float
     store_gbps: float
     begin_us: float = 0.0
+    int16_loads: float = 1.0
+    map_us: float = 0.0
     ahead_share: float = 0.0
     ahead_bytes: float = 0.0
     pipeline_bytes: float
@@ -439,7 +443,6 @@ class UnfusedLayer(Data):
         us: for which it waits, ...
         waits: ... and for amounts that are waited for, ...
         bytes: loaded and stored per amount (:mod:`engine.compile.unfused`).
-        work: time that it works beside the array, as a part of the time of its transfers.
         layers: that the figures rest on.
         apart: whether these were asked for by themselves; draws of the fit do not show them.
     """
@@ -447,7 +450,6 @@ class UnfusedLayer(Data):
     us: float
     waits: dict[str, float] = {}
     bytes: dict[str, float]
-    work: float = 0.0
     layers: int
     apart: bool = False
 
@@ -588,7 +590,8 @@ class Latency(Data):
         overheads: fitted to networks.
         unfused_layers: at O0, by kind of layer; none where O0 is estimated from traffic and overheads.
         unfused_computes: whether layers compute there as long as at other levels; else all but those of weights and
-            pools work as a part of their transfers (``UnfusedLayer.work``).
+            pools work for a part of the time of their transfers, ...
+        unfused_work: ... namely this.
         accuracy: of the fit.
         full_size: of full-size networks, where such were measured.
         unfused: of networks at O0, where such were asked.
@@ -622,6 +625,7 @@ class Latency(Data):
     overheads: dict[Overhead, Measured] = {}
     unfused_layers: dict[str, UnfusedLayer] = {}
     unfused_computes: bool = False
+    unfused_work: float = 0.0
     accuracy: ModelAccuracy
     full_size: FullSize | None = None
     unfused: ModelAccuracy | None = None

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chips.latency import Alignment, Overhead, load_latency
+from engine.chips.latency import Alignment, Latency, Overhead, load_latency
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
 from engine.compile.layers import Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
-from engine.compile.schedule import InputTensor, schedule_layers
+from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.compile.traffic import Traffic
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import alone, convolution, layer
@@ -423,3 +423,62 @@ def test_no_layer_is_absurd(
     padded = height * round_up(width, 16) * round_up(channels, 16)
     assert 0 < time(*shape) <= time(*larger) * 1.001
     assert time(*shape) < 30 + 2 * padded * ABSURD_NS / 1000
+
+
+def batched(kind: CostKind, maps: int, **changed: object) -> Schedule:
+    shape = (maps, 8, 8, 8)
+    return alone(kind, shape, shape).model_copy(update={"overlap": Overlap.GROUPS, **changed})
+
+
+def test_each_further_map_of_a_batch_is_loaded_and_stored_by_itself() -> None:
+    """Asked: convolutions and tables of 8 x 8 x 8, batches of 1, 4 and 8, from outside to outside: 8.8, 15.9 and 27.2
+    us on bayes-e, 7.3, 12.3 and 21.4 on bayes; one map as large 8.8, 11.6 and 14.4, 7.3, 8.8 and 11.1.
+    """
+    for march in ("bayes-e", "bayes"):
+        latency = load_latency(march)
+        free = latency.model_copy(update={"fitted": latency.fitted.model_copy(update={"map_us": 0.0})})
+
+        def added(schedule: Schedule, latency: Latency = latency, free: Latency = free) -> float:
+            costs = layer_costs(schedule, latency)
+            return subgraph_us(schedule, costs, latency.fitted) - subgraph_us(schedule, costs, free.fitted)
+
+        assert added(batched(CostKind.LUT, 1)) == 0
+        assert added(batched(CostKind.LUT, 8)) == pytest.approx(2 * 7 * latency.fitted.map_us, rel=0.01)
+        assert added(batched(CostKind.LUT, 8, overlap=Overlap.NONE)) == 0
+        pixels = alone(CostKind.LUT, (8, 1, 1, 64), (8, 1, 1, 64)).model_copy(update={"overlap": Overlap.GROUPS})
+        assert added(pixels) == 0
+
+
+def test_layers_of_weights_of_int16_begin_several_loads() -> None:
+    """Asked on bayes-e: five convolutions of 8 x 8 x 8 and less take 26.4 us in int16, 9.7 with one load each."""
+    latency = load_latency("bayes-e")
+    (conv,) = alone(CostKind.CONV, (1, 8, 8, 8), (1, 8, 8, 8)).layers
+    conv = conv.model_copy(update={"weight_bytes": 64, "input_bits": 16, "output_bits": 16})
+    once = latency.fitted.model_copy(update={"int16_loads": 1.0})
+    schedule = alone(CostKind.CONV, (1, 8, 8, 8), (1, 8, 8, 8)).model_copy(
+        update={"layers": (conv,), "overlap": Overlap.GROUPS}
+    )
+    costs = layer_costs(schedule, latency)
+    more = subgraph_us(schedule, costs, latency.fitted) - subgraph_us(schedule, costs, once)
+    assert more == pytest.approx((latency.fitted.int16_loads - 1) * latency.fitted.begin_us, rel=0.05)
+
+
+def test_pools_of_int16_take_their_rows_at_o0_too() -> None:
+    """Asked on bayes-e: pools of 8 x 8 x 8, 16 x 16 x 16 and 28 x 28 x 16 by two compute 7, 20 and 29 us."""
+    latency = load_latency("bayes-e")
+    pool = alone(CostKind.POOL, (1, 8, 8, 16), (1, 16, 16, 16)).model_copy(update={"overlap": Overlap.NONE})
+    (layer_,) = pool.layers
+    wide = pool.model_copy(update={"layers": (layer_.model_copy(update={"input_bits": 16, "output_bits": 16}),)})
+    narrow_us, wide_us = (layer_costs(each, latency)[0].overhead_us for each in (pool, wide))
+    assert wide_us - narrow_us == pytest.approx(20, rel=0.35)
+
+
+def test_a_product_of_two_maps_waits_for_the_filter_that_turns_its_operand() -> None:
+    """Networks of no fit on bayes-e (147): 9.2 / 21.1 % without, 8.7 / 20.1 with it."""
+    latency = load_latency("bayes-e")
+    free = latency.fitted.model_copy(update={"begin_us": 0.0})
+    product = alone(CostKind.MATMUL, (1, 2, 16, 16), (1, 2, 16, 8), (1, 2, 8, 16))
+    schedule = product.model_copy(update={"overlap": Overlap.GROUPS})
+    costs = layer_costs(schedule, latency)
+    waits = subgraph_us(schedule, costs, latency.fitted) - subgraph_us(schedule, costs, free)
+    assert waits == pytest.approx(latency.fitted.begin_us, rel=0.01)

@@ -11,7 +11,7 @@ from engine.chips.latency import UnfusedLayer, load_latency
 from engine.compile.cost import layer_costs
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
-from engine.compile.unfused import UnfusedCost, unfused_costs, unfused_parts
+from engine.compile.unfused import _ALIKE, UnfusedCost, unfused_costs, unfused_parts
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import alone
 
@@ -51,7 +51,7 @@ def shown(amounts: Mapping[str, float]) -> dict[str, float]:
 def test_layers_of_weights_tell_what_they_read_and_compute() -> None:
     shape = (1, 8, 8, 16)
     ((parts,),) = unfused_parts([layer(CostKind.CONV, shape, shape, input_bits=16, output_bits=32)], BLOCK)
-    moved = {"maps": 2048, "entering": 2048, "leaving": 4096, "wide": 2048, "planes": 128, "lines": 8}
+    moved = {"maps": 2048, "entering": 2048, "leaving": 4096, "wide": 2048, "planes": 128, "lines": 8, "split": 1}
     assert (parts[0], shown(parts[1])) == ("conv", moved)
     assert kinds(layer(CostKind.DEPTHWISE, shape, shape, output_bits=32)) == [["conv"]]
     assert kinds(layer(CostKind.CONV, shape, shape)) == [["conv_entering"]]
@@ -61,10 +61,11 @@ def test_layers_of_weights_tell_what_they_read_and_compute() -> None:
     dilated = {"kernel": (3, 3), "dilations": (2, 2)}
     assert kinds(layer(CostKind.CONV, shape, shape, **dilated)) == [["conv_dilated_entering"]]
     assert kinds(layer(CostKind.CONV, shape, (1, 8, 8, 3))) == [["conv_image"]]
+    assert kinds(layer(CostKind.DEPTHWISE, shape, shape)) == [["conv_entering"]]
     assert kinds(layer(CostKind.MATMUL, (1, 8, 8), (1, 8, 8))) == [["conv"]]
     ((patches,),) = unfused_parts([layer(CostKind.CONV, (1, 2, 2, 16), shape, kernel=(4, 4), strides=(4, 4))], BLOCK)
     moved = {"maps": 1280, "stepped": 512, "entering": 1024, "planes": 128, "lines": 8, "ragged": 2, "steps": 64}
-    assert (patches[0], shown(patches[1])) == ("conv_stepped_entering", moved)
+    assert (patches[0], shown(patches[1])) == ("conv_entering", moved)
     assert kinds(layer(CostKind.CONV, shape, shape, kernel=(11, 11))) == [["conv_large_entering"]]
     assert kinds(layer(CostKind.MATMUL, (1, 8, 8), (1, 8, 8), (1, 8, 8))) == [["product"]]
 
@@ -72,13 +73,13 @@ def test_layers_of_weights_tell_what_they_read_and_compute() -> None:
 @pytest.mark.parametrize(
     ("kind", "output", "source", "name"),
     [
-        (CostKind.REDUCE, (1, 1, 1, 64), MAP, "reduce"),
+        (CostKind.REDUCE, (1, 1, 1, 64), MAP, "move"),
         (CostKind.REDUCE, (1, 28, 1, 64), MAP, "reduce_rows"),
         (CostKind.REDUCE, (1, 1, 28, 64), MAP, "reduce_columns"),
         (CostKind.REDUCE, (1, 1, 28, 28, 64), (1, 2, 28, 28, 64), "reduce_deep"),
         (CostKind.RESIZE, (1, 16, 16, 16), (1, 8, 8, 16), "resize"),
-        (CostKind.RESIZE, (1, 16, 16, 24), (1, 8, 8, 24), "resize_uneven"),
-        (CostKind.RESIZE, (1, 18, 18, 16), (1, 9, 9, 16), "resize_uneven"),
+        (CostKind.RESIZE, (1, 16, 16, 24), (1, 8, 8, 24), "resize"),
+        (CostKind.RESIZE, (1, 18, 18, 16), (1, 9, 9, 16), "resize"),
         (CostKind.MOVE, (1, 28, 28, 32), MAP, "move"),
         (CostKind.MOVE, (1, 28, 28, 12), MAP, "move_uneven"),
         (CostKind.JOIN, (1, 28, 28, 76), MAP, "join_uneven"),
@@ -104,13 +105,13 @@ def test_layout_changes_count_vectors_of_rows_once_for_all_readers() -> None:
     back = layer(CostKind.CONV, (1, 8, 200, 64), (1, 8, 200, 64), converted=(0,))
     assert next(iter(unfused_parts([back], BLOCK)))[0] == ("to_pixels", {"rows": 8 * 64 * 2})
     product = layer(CostKind.MATMUL, (1, 4, 16, 16), (1, 4, 16, 8), (1, 4, 8, 16), converted=(1,))
-    assert next(iter(unfused_parts([product], BLOCK)))[0] == ("to_matrix", {"rows": 4 * 8})
+    assert next(iter(unfused_parts([product], BLOCK)))[0] == ("to_pixels", {"rows": 4 * 8})
 
 
 def test_movements_are_told_apart_by_what_they_move() -> None:
     tokens, heads = (1, 64, 32), (1, 64, 2, 16)
     assert kinds(layer(CostKind.RESHAPE, heads, tokens, motion=Motion.ELEMENTS)) == [["elements"]]
-    assert kinds(layer(CostKind.RESHAPE, (1, 8, 8, 32), tokens, motion=Motion.VIEW)) == [["regrouped"]]
+    assert kinds(layer(CostKind.RESHAPE, (1, 8, 8, 32), tokens, motion=Motion.VIEW)) == [["rows_moved"]]
     assert kinds(layer(CostKind.RESHAPE, (1, 1, 64, 32), tokens, motion=Motion.VIEW)) == [[]]
     assert kinds(layer(CostKind.RESHAPE, heads, tokens, motion=Motion.HEADS)) == [[]]
     assert kinds(layer(CostKind.RESHAPE, heads, tokens, motion=Motion.NONE)) == [[]]
@@ -127,11 +128,11 @@ def test_movements_are_told_apart_by_what_they_move() -> None:
 
 
 def test_a_layer_takes_the_figures_of_its_kind() -> None:
-    figures = {"lut": UnfusedLayer(us=2.0, bytes={"maps": 1.5}, work=0.5, layers=9)}
-    latency = load_latency("bayes-e").model_copy(update={"unfused_layers": figures})
+    figures = {"lut": UnfusedLayer(us=2.0, bytes={"maps": 1.5}, layers=9)}
+    latency = load_latency("bayes-e").model_copy(update={"unfused_layers": figures, "unfused_work": 0.5})
     table = alone(CostKind.LUT, MAP, MAP).model_copy(update={"overlap": Overlap.NONE})
     moved = 1.5 * 2 * 28 * 32 * 64
-    assert list(unfused_costs(table.layers, latency)) == [UnfusedCost(2.0, moved, moved / 2)]
+    assert list(unfused_costs(table.layers, latency)) == [UnfusedCost(2.0, moved)]
     other = alone(CostKind.ADD, MAP, MAP)
     assert list(unfused_costs(other.layers, latency)) == [UnfusedCost(moved=2 * 28 * 32 * 64)]
     special = layer(CostKind.RESIZE, (1, 18, 18, 16), (1, 9, 9, 16))
@@ -143,6 +144,28 @@ def test_a_layer_takes_the_figures_of_its_kind() -> None:
     fitted = latency.fitted
     transfer = moved / 2 / 1000 * (1 / fitted.load_gbps + 1 / fitted.store_gbps)
     assert cost.working_us == pytest.approx(transfer / 2)
+
+
+def test_layers_of_weights_of_int16_are_several_layers_and_compute_what_steps_leave_out() -> None:
+    """Asked: 16 x 16 x 16 in 3 x 3 take 29 us, in steps of two 32; 8 x 8 x 8 12 us, and 3 in int8."""
+    wide = {"input_bits": 16, "output_bits": 16, "kernel": (3, 3), "weight_bytes": 2304}
+    for side, by in ((16, 1), (8, 2)):
+        conv = layer(CostKind.CONV, (1, side, side, 16), (1, 16, 16, 16), **wide, strides=(by, by))
+        (((_, amounts),),) = unfused_parts([conv], BLOCK)
+        assert (amounts["split"], amounts["wide"], amounts["wide_weights"]) == (1, 2 * 2 * 16 * 16 * 16, 2304)
+    pool = layer(CostKind.POOL, (1, 8, 8, 16), (1, 16, 16, 16), input_bits=16, output_bits=16, strides=(2, 2))
+    assert kinds(pool) == [["pool_wide"]]
+
+
+def test_kinds_that_take_the_same_have_the_same_constants() -> None:
+    """Pages of 8,387 layers on bayes-e and bayes: errors of networks of no fit stay with 54 kinds instead of 71."""
+    maps = (1, 16, 16, 24)
+    for kind in (CostKind.ADD, CostKind.MUL):
+        assert kinds(layer(kind, maps, maps)) == kinds(layer(kind, maps, maps, maps)) == [["add"]]
+        assert kinds(layer(kind, maps, maps, (1, 1, 1, 24))) == [["mul_pixel"]]
+        assert kinds(layer(kind, maps, maps, (1, 16, 1, 24))) == [["mul_row"]]
+    assert kinds(layer(CostKind.JOIN, (1, 16, 16, 16), (1, 16, 16, 8), (1, 16, 16, 8))) == [["move"]]
+    assert not set(_ALIKE) & set(_ALIKE.values())
 
 
 def test_rows_that_are_cut_into_more_than_three_dimensions_wait_one_by_one() -> None:
@@ -175,7 +198,7 @@ def test_rows_of_several_planes_are_joined_row_by_row() -> None:
     back = layer(CostKind.RESHAPE, planes, rows, motion=Motion.ELEMENTS)
     for each in (joined, back):
         ((parts,),) = unfused_parts([each], BLOCK)
-        assert (parts[0], parts[1]["pieces"]) == ("planes_joined", 128)
+        assert (parts[0], shown(parts[1])) == ("planes_joined", {"elements": 1024, "pieces": 128, "strips": 128})
     assert kinds(layer(CostKind.RESHAPE, planes, (1, 16, 64), motion=Motion.ELEMENTS)) == [["elements"]]
 
 
@@ -197,14 +220,14 @@ def test_tokens_that_become_the_channels_of_a_map_are_turned() -> None:
     """Asked (``network_o0_4130-3``): 309 us for 4 x 16 tokens of 48, which rows of each channel would take 16 for."""
     cut = layer(CostKind.RESHAPE, (4, 16, 1, 48), (1, 64, 48), motion=Motion.VIEW, output="cut")
     part = layer(CostKind.MOVE, (4, 16, 16, 1), (4, 48, 16, 1), inputs=("cut",), rearranged=(0,), converted=(0,))
-    assert kinds(cut, part) == [["regrouped"], ["to_turned", "move"]]
+    assert kinds(cut, part) == [["rows_moved"], ["to_turned", "move"]]
 
 
 @pytest.mark.parametrize(
     ("reader", "name"),
     [
-        (layer(CostKind.REDUCE, (1, 16, 16, 1), (1, 16, 16, 24)), "for_reduce_depth"),
-        (layer(CostKind.REDUCE, (1, 16, 1, 24), (1, 16, 16, 24)), "for_reduce_rows"),
+        (layer(CostKind.REDUCE, (1, 16, 16, 1), (1, 16, 16, 24)), "for_reduce"),
+        (layer(CostKind.REDUCE, (1, 16, 1, 24), (1, 16, 16, 24)), "for_reduce"),
         (layer(CostKind.REDUCE, (1, 1, 1, 24), (1, 16, 16, 24)), ""),
         (layer(CostKind.RESIZE, (1, 32, 32, 24), (1, 16, 16, 24)), "for_resize_uneven"),
         (layer(CostKind.LUT, (1, 16, 16, 24), (1, 16, 16, 24)), ""),
@@ -220,7 +243,7 @@ def test_a_map_that_is_wanted_in_another_layout_is_stored_once_more(reader: Laye
 def test_a_mean_over_channels_that_is_taken_off_is_read_as_it_lies() -> None:
     mean = layer(CostKind.REDUCE, (1, 16, 16, 1), (1, 16, 16, 24), output="mean")
     centred = layer(CostKind.ADD, (1, 16, 16, 24), (1, 16, 16, 24), (1, 16, 16, 1), inputs=("x", "mean"))
-    assert kinds(mean, centred) == [["reduce"], ["add_plane"]]
+    assert kinds(mean, centred) == [["move"], ["add_plane"]]
 
 
 def test_pixels_and_channels_change_places_row_by_row_in_maps_and_one_by_one_in_tokens() -> None:
