@@ -42,6 +42,17 @@ def test_node_equals_the_originals(reference_dir: Path, name: str) -> None:
         np.testing.assert_array_equal(value.const_value.numpy(), arrays[value.name], strict=True)
 
 
+def test_a_node_stands_in_front_of_the_first_that_reads_its_image(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Relu", ["y"], ["r"], name="r"), onnx.helper.make_node("Add", ["r", "x"], ["s"])]
+    nodes.append(onnx.helper.make_node("Add", ["s", "y"], ["z"], name="z"))
+    images = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 4, 4]) for name in "xyz"]
+    graph = onnx.helper.make_graph(nodes, "images", images[:2], images[2:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=8)
+    specs = [InputSpec(name=name, type_train="rgb", type_rt="rgb") for name in "xy"]
+    found = [node.op_type for node in insert(load_onnx(saved(model, tmp_path)), specs).graph]
+    assert found == ["HzPreprocess", "Relu", "HzPreprocess", "Add", "Add"]
+
+
 def test_an_image_is_float32_in_the_model(tmp_path: Path) -> None:
     model = convolution()
     model.graph.input[0].name = "pixels"
