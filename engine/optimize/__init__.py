@@ -175,6 +175,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             GemmOfMapToConv(march.graph),
             ExpandConstants(),
             ShareMovements(),
+            TransposeToReshape(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr
             MatMulToConv(),
             MatMulOfConstantToConv(),

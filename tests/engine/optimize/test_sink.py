@@ -14,6 +14,7 @@ from engine.optimize.sink import (
     SinkReshapeBehindSplit,
     SinkTranspose,
     _Correspondence,
+    _finds_its_place,
 )
 from tests.engine.optimize.equivalence import applied, build, census, optimized
 from tests.engine.optimize.equivalence import operators as kinds
@@ -103,11 +104,54 @@ def test_names_are_those_of_the_original() -> None:
     assert reshape.inputs[1].name == "Ra_Reshape_0_shape"
 
 
+JOINED = [
+    ((1, 8, 4, 4), (1, 8, 16), True, True),
+    ((1, 8, 8, 8), (1, 8, 64), True, True),
+    ((1, 8, 8, 4), (1, 8, 32), False, False),
+    ((1, 8, 32), (1, 8, 8, 4), False, False),
+    ((1, 8, 4, 8), (1, 32, 8), True, False),
+    ((1, 2, 3, 4, 5), (6, 4, 5), True, False),
+    ((1, 16, 2, 1), (1, 16, 2), True, True),
+    ((1, 1, 16, 8), (1, 16, 8), True, True),
+    ((1, 16, 1, 2), (1, 16, 2), False, False),
+    ((16, 1, 1, 8), (1, 16, 8), False, False),
+]
+"""Shapes before and behind a Reshape; whether a mean passes it, and whether a sum does (asked on bayes-e)."""
+
+
+@pytest.mark.parametrize(("before", "after", "one", "two"), JOINED)
+def test_what_is_joined_is_found_as_the_original_finds_it(
+    before: tuple[int, ...], after: tuple[int, ...], one: bool, two: bool
+) -> None:
+    pair = (before, after)
+    assert (_finds_its_place([pair]), _finds_its_place([pair, pair])) == (one, two)
+
+
+def test_ones_are_dropped_at_the_same_end_of_all_operands() -> None:
+    """The mean of one row, all of whose axes are 1, may be cut at either end, and the original cuts at the last."""
+    assert not _finds_its_place([((1, 16, 1, 1), (1, 16)), ((1, 1, 1, 1), (1, 1))])
+    assert _finds_its_place([((1, 16, 2, 1), (1, 16, 2)), ((1, 1, 2, 1), (1, 1, 2))])
+
+
+def test_queries_of_rows_are_scaled_in_front_of_their_reshape() -> None:
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("Reshape", "m shape", "r"),
+        node("Transpose", "r", "t", perm=[0, 2, 1, 3]),
+    ]
+    constants = {"w": normal(6, 6), "shape": np.array([1, 4, 2, 3]), "half": np.float32(0.5)}
+    before = build(
+        [*nodes, node("Mul", "t half", "h"), node("Softmax", "h", axis=3)], {"x": (1, 4, 6)}, ["y"], constants
+    )
+    found = [item.op_type for item in optimized(before).graph]
+    assert found.index("Conv", found.index("Conv") + 1) < len(found) - 1 - found[::-1].index("Reshape")
+
+
 def test_a_slice_along_an_axis_that_stays_is_taken_from_the_map() -> None:
     nodes = [node("Slice", "r start end axis")]
     numbers = {"start": np.array([0]), "end": np.array([2]), "axis": np.array([1])}
     before = build(
-        [node("Reshape", "x shape", "r"), *nodes], {"x": (1, 6, 1, 4)}, ["y"], {"shape": np.array([6, 4])} | numbers
+        [node("Reshape", "x shape", "r"), *nodes], {"x": (1, 1, 6, 4)}, ["y"], {"shape": np.array([6, 4])} | numbers
     )
     assert [item.op_type for item in optimized(before).graph] == ["Slice", "Reshape"]
 
