@@ -214,7 +214,7 @@ class SinkReshape(_Sink):
         return changes and not gathered and _is_one_number(node)
 
     def passes(self, node: ir.Node) -> bool:
-        """Also a ``Slice`` where axes of length 1 are added or dropped at an end; products if batch and channels stay.
+        """Also a ``Slice`` where axes of length 1 are dropped or appended; products if batch and channels stay.
 
         Not ``ReduceSum``: it stays behind in 4 of 4 asked on bernoulli2 and 1 on bayes-e; nor ``Exp`` and ``Abs`` (6 of
         6 asked, where 15 other functions pass).
@@ -249,7 +249,7 @@ class SinkReshape(_Sink):
         if kept is None or any(not kept.holds(a, b) for a, b in known):
             return False
         if node.op_type == "Slice":
-            if not _adds_or_drops_ones(before, whole):
+            if not _drops_or_appends_ones(before, whole):
                 return False
             return _sink_slice(node, movements[0], kept)
         if len(before) != len(whole) and not _is_function(node) and not _finds_its_place(known):
@@ -296,10 +296,17 @@ def _finds_its_place(pairs: Sequence[tuple[Shape, Shape]]) -> bool:
     return len(found) == 1 or (len({place.side for place in places}) == 1 and all(place.is_true for place in places))
 
 
-def _adds_or_drops_ones(before: Shape, after: Shape) -> bool:
-    """Whether a Reshape adds or drops axes of length 1 at an end alone."""
+def _drops_or_appends_ones(before: Shape, after: Shape) -> bool:
+    """Whether a Reshape drops axes of length 1 at an end, or appends some.
+
+    Those that are put in front keep parts behind it (three drawn networks with area attention on two marches).
+    """
     place = _place_of_change(*sorted((before, after), key=len, reverse=True)) if len(before) != len(after) else None
-    return place is not None and bool(place.side)
+    return place is not None and place.side in ((_LAST, _FIRST) if len(before) > len(after) else (_FIRST,))
+
+
+_FIRST, _LAST = "first", "last"
+"""Which axes stay where axes of length 1 are added or dropped."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +314,7 @@ class _Place:
     """Where the original sees what a Reshape changes.
 
     Attributes:
-        side: the end at which axes of length 1 are; empty where axes are joined.
+        side: which axes stay where others of length 1 are dropped; empty where axes are joined.
         is_true: whether that is so.
     """
 
@@ -319,9 +326,9 @@ def _place_of_change(longer: Shape, shorter: Shape) -> _Place | None:
     """Where the original sees what it takes to make ``shorter`` of ``longer``; ``None`` where it does not."""
     kept = len(shorter)
     if longer[-kept:] == shorter:
-        return _Place("last", is_true=True)
+        return _Place(_LAST, is_true=True)
     if longer[:kept] == shorter:
-        return _Place("first", is_true=True)
+        return _Place(_FIRST, is_true=True)
     if axes_without_ones(longer, shorter) is not None or [n for n in longer if n > 1] == [n for n in shorter if n > 1]:
         return None
     length = len(longer) - kept + 1
@@ -413,7 +420,7 @@ _MAP_RANK = 4
 
 
 class SinkReshapeBehindSplit(NodePass):
-    """A ``Reshape`` that adds or drops axes of length 1 at an end goes behind a ``Split``, as behind a ``Slice``.
+    """A ``Reshape`` that drops or appends axes of length 1 goes behind a ``Split``, as behind a ``Slice``.
 
     The distances of YOLOv8n, by the names of its published ``quant_info`` (provisional, 1 network). The moved nodes are
     numbered as the parts, and the last comes first (2 of 2 asked, 1 drawn).
@@ -456,7 +463,7 @@ class SinkReshapeBehindSplit(NodePass):
         if not before or not after or any(static_shape(result) is None for result in node.outputs):
             return None
         kept = _Correspondence.between(before, after)
-        if kept is None or not _adds_or_drops_ones(before, after):
+        if kept is None or not _drops_or_appends_ones(before, after):
             return None
         inner = kept.axes([int(attribute(node, "axis", 0)) % len(after)])
         return inner[0] if inner else None
