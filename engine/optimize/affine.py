@@ -66,7 +66,11 @@ class Affine:
 
 
 class FoldPadIntoConv(NodePass):
-    """``Pad`` with zeros on H and W becomes part of the following convolution's ``pads``, symmetric or not."""
+    """``Pad`` with zeros on H and W becomes part of the ``pads`` of the one node that reads it, a convolution.
+
+    Where anything else reads it too, a second convolution, pooling, a function or an output, it stays (HGNetV2; 6 of 6
+    asked on two marches).
+    """
 
     op_types = frozenset({"Conv"})
 
@@ -78,6 +82,7 @@ class FoldPadIntoConv(NodePass):
             or pad is None
             or not is_standard(pad, "Pad")
             or attribute(node, "auto_pad", "NOTSET") != "NOTSET"
+            or sole_reader(value) is not node
         ):
             return False
         rank = len(static_shape(value) or ())
