@@ -31,11 +31,24 @@ def with_border_columns(model: ir.Model) -> ir.Model:
 
 def counts_columns(node: ir.Node) -> bool:
     """Whether ``node`` is an average of a map that leaves padding out, and has some on the right."""
+    shape = static_shape(node.inputs[0]) if node.inputs and node.inputs[0] is not None else None
+    return shape is not None and columns_counted(node, shape) > 0
+
+
+def columns_counted(node: ir.Node, shape: tuple[int, ...]) -> int:
+    """Columns of padding on the right that ``node`` counts on a tensor of ``shape``; 0 where it is no such average."""
     is_average = node.op_type == "AveragePool" and node.domain in ("", "ai.onnx")
-    if not is_average or attribute(node, "count_include_pad", 0) or node.inputs[0] is None:
-        return False
-    shape = static_shape(node.inputs[0])
-    return shape is not None and len(shape) == 4 and attribute(node, "pads", (0, 0, 0, 0))[3] > 0
+    if not is_average or len(shape) != 4 or attribute(node, "count_include_pad", 0):
+        return 0
+    return int(attribute(node, "pads", (0, 0, 0, 0))[3])
+
+
+def without_columns(node: ir.Node) -> ir.Node:
+    """A copy of the average ``node`` that does not pad on the right; it reads and gives new tensors."""
+    source, result = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT)) for name in ("x", "y"))
+    attributes = {name: given for name, given in node.attributes.items() if name != "pads"}
+    pads = ir.AttrInt64s("pads", [*attribute(node, "pads", (0, 0, 0, 0))[:3], 0])
+    return ir.Node("", node.op_type, [source], [*attributes.values(), pads], outputs=[result], name=node.name)
 
 
 def _join_columns(graph: ir.Graph, node: ir.Node) -> None:

@@ -41,6 +41,7 @@ def _let_overflow(graph: ir.Graph, node: ir.Node) -> None:
     name = str(result.name)
     is_above = ir.node("Greater", [source, limit], name=f"{node.name}_is_above")
     is_above.outputs[0].name = f"{node.name}_is_above_output"
+    is_above.outputs[0].type, is_above.outputs[0].shape = ir.TensorType(ir.DataType.BOOL), source.shape
     chosen = ir.Value(name=f"{name}_chosen", type=result.type, shape=result.shape)
     result.replace_all_uses_with(chosen, replace_graph_outputs=True)
     where = ir.node("Where", [is_above.outputs[0], nan, result], outputs=[chosen], name=f"{node.name}_where")

@@ -1,4 +1,9 @@
-"""Means of float32 in a given order of sums, compiled, for :mod:`engine.floats.own_arithmetic`."""
+"""Sums and products of float32 over the first axis in the order of the original's runtime, compiled.
+
+Results lie side by side in vectors of four: those take the first number, then four numbers at a time, two pairs of
+them joined first, then the rest one by one. The last results, of which no four are left, take one number after the
+other (Eigen's row-wise reductions).
+"""
 
 from __future__ import annotations
 
@@ -10,29 +15,51 @@ from engine.jit import entry
 Floats = NDArray[np.float32]
 
 _LANES = 4
-"""Numbers that are summed side by side, and taken at a time."""
+"""Results that lie side by side in a vector, and numbers that these take at a time."""
 
 
 @entry
-def mean_of_middle(source: Floats, result: Floats) -> None:
-    """Mean over the middle axis: the first number, then the sums of four, each two pairs, then the rest one by one.
+def sums_of_columns(source: Floats, result: Floats) -> None:
+    """Sums over the first axis.
 
     Args:
-        source: shape (outer, n, inner), C-contiguous.
-        result: shape (outer, inner), C-contiguous.
+        source: shape (n, count), n at least 1, C-contiguous.
+        result: shape (count,).
     """
-    outer, count, inner = source.shape
-    fours = (count - 1) // _LANES * _LANES
-    for block in range(outer):
-        for place in range(inner):
-            total = source[block, 0, place]
-            index = 1
-            while index < fours:
-                first = source[block, index, place] + source[block, index + 1, place]
-                second = source[block, index + 2, place] + source[block, index + 3, place]
-                total += first + second
-                index += _LANES
-            while index < count:
-                total += source[block, index, place]
-                index += 1
-            result[block, place] = total / np.float32(count)
+    count = source.shape[1]
+    whole = count - count % _LANES
+    for place in range(count):
+        result[place] = source[0, place]
+    index = 1
+    while index + _LANES <= len(source):
+        a, b, c, d = source[index], source[index + 1], source[index + 2], source[index + 3]
+        for place in range(whole):
+            result[place] += (a[place] + b[place]) + (c[place] + d[place])
+        for place in range(whole, count):
+            result[place] = result[place] + a[place] + b[place] + c[place] + d[place]
+        index += _LANES
+    while index < len(source):
+        for place in range(count):
+            result[place] += source[index, place]
+        index += 1
+
+
+@entry
+def products_of_columns(source: Floats, result: Floats) -> None:
+    """Products over the first axis; shapes as for :func:`sums_of_columns`."""
+    count = source.shape[1]
+    whole = count - count % _LANES
+    for place in range(count):
+        result[place] = source[0, place]
+    index = 1
+    while index + _LANES <= len(source):
+        a, b, c, d = source[index], source[index + 1], source[index + 2], source[index + 3]
+        for place in range(whole):
+            result[place] *= (a[place] * b[place]) * (c[place] * d[place])
+        for place in range(whole, count):
+            result[place] = result[place] * a[place] * b[place] * c[place] * d[place]
+        index += _LANES
+    while index < len(source):
+        for place in range(count):
+            result[place] *= source[index, place]
+        index += 1

@@ -15,10 +15,13 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from engine.alignment import aligned
 from engine.errors import ModelError
+from engine.floats.border_columns import columns_counted, without_columns
 from engine.floats.convolution import convolved, window_of
+from engine.floats.own_arithmetic import on_arrays
 from engine.floats.pool import pooled, windows_of
 from engine.floats.recurrent import cell_of, recurred
 from engine.floats.resize import ResizePlan, plan_of, resized
+from engine.floats.runtime import UNPACKED
 from engine.floats.softmax.definition import softmax_over
 from engine.ir import constant_of
 from engine.ops.softmax import normalised_axes
@@ -38,7 +41,9 @@ class StandardNode:
     the rest of the graph, so that the result of a node never changes with what stands around it. A Softmax of float32,
     which ONNX Runtime computes otherwise on other CPUs, is that of :mod:`engine.floats.softmax.definition`, a
     convolution over one axis that of :mod:`engine.floats.convolution`, a Resize that of :mod:`engine.floats.resize`,
-    a MaxPool that of :mod:`engine.floats.pool`, and an LSTM or GRU that of :mod:`engine.floats.recurrent`.
+    a MaxPool that of :mod:`engine.floats.pool`, an LSTM or GRU that of :mod:`engine.floats.recurrent`, and what
+    ONNX Runtime sums or rounds otherwise than the original's that of :mod:`engine.floats.own_arithmetic`. An average of
+    floats counts padding as :mod:`engine.floats.border_columns` says.
     """
 
     def __init__(self, node: ir.Node, opsets: dict[str, int]) -> None:
@@ -62,6 +67,13 @@ class StandardNode:
     def _prepare(self, feed: dict[str, Array]) -> Run:
         if self._node.op_type == "Softmax" and [x.dtype for x in feed.values()] == [np.float32]:
             return lambda given: [softmax_over(x, self._softmax_axes(x)) for x in given.values()]
+        if [*feed] == ["i0"] and feed["i0"].dtype == np.float32:
+            own = on_arrays(self._node, feed["i0"].shape)
+            if own is not None:
+                return lambda given: [own(given["i0"])]
+            columns = columns_counted(self._node, feed["i0"].shape)
+            if columns:
+                return self._with_columns(columns)
         operands = [feed.get(f"i{k}", constant) for k, constant in enumerate(self._constants)]
         if self._node.op_type == "Conv" and list(feed) == ["i0"] and window_of(self._node, operands) is not None:
             return self._convolve
@@ -75,6 +87,9 @@ class StandardNode:
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
+        # As the original's runtime, which neither rearranges maps nor packs constant operands of products beforehand.
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry(*UNPACKED)
         options.enable_cpu_mem_arena = False  # of every node its own, and never given back
         try:
             session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -84,6 +99,11 @@ class StandardNode:
 
     def _softmax_axes(self, x: Array) -> tuple[int, ...]:
         return normalised_axes(self._node, x.ndim, self._opsets.get("", 0))
+
+    def _with_columns(self, columns: int) -> Run:
+        """The average of a map to which zeros are joined on the right, in place of padding there."""
+        average = StandardNode(without_columns(self._node), self._opsets)
+        return lambda given: [*average([np.pad(given["i0"], ((0, 0), (0, 0), (0, 0), (0, columns)))])]
 
     def _convolve(self, given: dict[str, Array]) -> list[Array]:
         _, weights, bias = [*self._constants, None][:3]

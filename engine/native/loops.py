@@ -44,7 +44,9 @@ class Argument:
         """Of its 64-bit words, as :mod:`struct` writes it: a number; of an array address, size, shape and strides."""
         if self.dimensions:
             return f"{2 + 2 * self.dimensions}q"
-        return f"{self.kind.char}{8 - self.kind.itemsize}x" if self.kind.itemsize < _WORD else self.kind.char
+        if self.kind.itemsize < _WORD:
+            return f"{self.kind.char}{_WORD - self.kind.itemsize}x"
+        return "q" if self.kind.kind == "i" else self.kind.char  # numpy's own letter has half a word in struct
 
     def refuse_other(self, array: NDArray[Any]) -> None:
         """Raise for what compiled code would misread.

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.floats.own_arithmetic import is_float_composite
 from engine.ir import HORIZON_DOMAIN
 from engine.ops.registry import STANDARD_OPERATORS, has_bpu_operator, operator, read_attributes
 from engine.simulate.destinations import reach_outside, store_where_read
@@ -109,7 +110,7 @@ def assemble(model: ir.Model) -> AssembledGraph:
 def _runs_on_bpu(node: ir.Node, given: Sequence[Operand]) -> bool:
     """Whether ``node`` is quantised, or a standard operator of the BPU that reads integers of the BPU alone."""
     if node.domain == HORIZON_DOMAIN:
-        return True
+        return not is_float_composite(node)
     return has_bpu_operator(node) and all(x.dtype in BPU_TYPES for x in given if isinstance(x, Tensor))
 
 
@@ -143,6 +144,8 @@ def _lower(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: As
 
 
 def _instructions(node: ir.Node, model: ir.Model, given: Sequence[Operand], program: Assembler) -> list[Tensor]:
+    if is_float_composite(node):
+        raise NotLowered("the machine has no instructions for it")
     if node.domain == HORIZON_DOMAIN:
         found = operator(node.op_type)
         lowering = LOWERINGS.get(found.instructions)

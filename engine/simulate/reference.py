@@ -12,6 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import ModelError, UnsupportedError
+from engine.floats.own_arithmetic import is_float_composite, on_arrays
 from engine.ir import HORIZON_DOMAIN, constant_of
 from engine.ops.foreign.composite import expand_composites, reads_integers
 from engine.ops.foreign.custom import CustomNode, is_custom
@@ -73,8 +74,10 @@ def node_function(node: ir.Node, model: ir.Model) -> NodeFunction:
             not registered.
         ModelError: an attribute is missing or has the wrong kind.
     """
-    if node.domain == HORIZON_DOMAIN:
-        function: NodeFunction = partial(operator(node.op_type).reference, attributes=read_attributes(node))
+    if is_float_composite(node):
+        function: NodeFunction = partial(_of_composite, node)
+    elif node.domain == HORIZON_DOMAIN:
+        function = partial(operator(node.op_type).reference, attributes=read_attributes(node))
     elif node.domain in STANDARD_DOMAINS:
         from engine.floats.standard import StandardNode  # needs ONNX Runtime, which most quantised graphs do not
 
@@ -96,11 +99,19 @@ def _compute(node: ir.Node, function: NodeFunction, inputs: Sequence[Array | Non
         raise ModelError(f"node {node.name} ({node.op_type}) cannot be computed: {error}") from error
 
 
+def _of_composite(node: ir.Node, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
+    (source,) = inputs
+    function = None if source is None else on_arrays(node, source.shape)
+    if source is None or function is None:
+        raise ModelError(f"node {node.name} ({node.op_type}) reads nothing that it can compute")
+    return (function(source),)
+
+
 def sorted_copy(model: ir.Model) -> ir.Model:
     """``model`` with every node after what it reads; the given one is left alone.
 
-    Composites that the CPU computes in float, such as ``HzRsqrt`` where the march has no table for it, are replaced by
-    the nodes that they stand for.
+    Composites that the CPU computes in float are replaced by the nodes that they stand for, but where the original's
+    runtime computes them otherwise (:func:`engine.floats.own_arithmetic.is_float_composite`).
 
     Raises:
         ModelError: the graph has a cycle, or a tensor that nothing writes.
@@ -111,7 +122,11 @@ def sorted_copy(model: ir.Model) -> ir.Model:
             model.graph.sort()
         except ValueError as error:
             raise ModelError(f"graph {model.graph.name}: its nodes cannot be ordered: they form a cycle") from error
-    return expand_composites(model, keep=lambda node: node.op_type in OPERATORS and reads_integers(node))
+    return expand_composites(model, keep=_is_kept)
+
+
+def _is_kept(node: ir.Node) -> bool:
+    return is_float_composite(node) or (node.op_type in OPERATORS and reads_integers(node))
 
 
 def _in_order(graph: ir.Graph) -> bool:

@@ -30,10 +30,18 @@ def _drawn(loop: Loop) -> list[Any]:
             return [np.abs(flat), np.float32(1e-5), np.zeros_like(flat)]
         case "root":
             return [np.abs(flat[:-1]), np.zeros_like(flat[:-1])]
-        case "softmax_rows":
+        case "exponential" | "softplus" | "mish" | "logarithm":
+            return [flat[:-1], np.zeros_like(flat[:-1])]
+        case "elu":
+            return [flat, np.float32(0.7), np.zeros_like(flat)]
+        case "selu":
+            return [flat[:-1], np.asarray([1.6, 1.1], np.float32), np.zeros_like(flat[:-1])]
+        case "response_normalisation":
+            return [flat.reshape(300, 70), np.asarray([0.1, 0.75, 1], np.float32), 2, np.zeros((300, 70), np.float32)]
+        case "softmax_rows" | "log_softmax_rows":
             return [flat.reshape(300, 70), np.zeros((300, 70), np.float32)]
-        case "mean_of_middle":
-            return [floats, np.zeros((6, 70), np.float32)]
+        case "sums_of_columns" | "products_of_columns":
+            return [flat.reshape(300, 70), np.zeros(70, np.float32)]
         case "depthwise_maps":
             steps, bounds = np.array([1, 2, 1, 1, 1, 1, 3, 3]), np.array([-4, 5], np.float32)
             planes, sums = np.zeros(2 * 52 * 36, np.float32), np.zeros(49 * 36 + 35, np.float32)
