@@ -1,4 +1,4 @@
-"""The natural logarithm of float32 in the original's runtime: that of the Cephes library, as Eigen's vectors have it."""
+"""The natural logarithm of float32 in the original's runtime: that of the Cephes library, as Eigen vectorises it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """LSTM and GRU of float32 as both simulators compute them: on every CPU the same bits.
 
-The CPU's side of a quantised network has such nodes where a sequence is too long to be unrolled. ONNX Runtime on a CPU
-with fused multiply-add gives the same bits (``tests/engine/floats/test_recurrent.py`` asks it). Nodes with computed
-weights, states or lengths, peepholes, clipping or other activations stay with ONNX Runtime, as do those of more than
-:data:`MOST_STEPS`.
+The CPU's side of a quantised network has such nodes where a sequence is too long to be unrolled. The bits are those of
+the original's runtime, which was asked with 146 nodes (``tests/parity/test_recurrent_nodes.py`` has 42 of them). Nodes
+with computed weights, states or lengths, peepholes, clipping or other activations stay with ONNX Runtime, as do those
+of more than :data:`MOST_STEPS`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.floats.fused import fused
-from engine.floats.rational import ONE, gru_logistic, gru_tanh, logistic, tanh
+from engine.floats.rational import ONE, logistic_of_cells, parts_of_tanh, tanh_of_cells
 from engine.ir import attribute
 
 Floats = NDArray[np.float32]
 
-AT_ONCE = 256
-"""Products of a sum that are added up by themselves before they count: ONNX Runtime's blocks of a packed matrix."""
+_BLOCK, _LEAST_WIDTH = 128, 16
+"""Products and results of a block of weights, and fewest results of one that has more products instead."""
+_LANES = 8
+"""Sums of a row's products that run side by side."""
 MOST_STEPS = 1 << 16
 """Steps of all directions times the width of the state, beyond which the definition would take seconds."""
 GATES: Mapping[str, int] = MappingProxyType({"LSTM": 4, "GRU": 3})
@@ -130,9 +132,9 @@ def _fitting(
 def recurred(x: Floats, cell: RecurrentCell) -> list[Floats]:
     """All outputs of the node.
 
-    A sum of products begins with 0; one multiply-add, rounded once, follows the other; after each :data:`AT_ONCE` they
-    begin from 0 anew, and these sums are added up. The products with the state are added to those with the input block
-    by block, then both biases, which are added up first.
+    Products of one row are those of :func:`_products_of_row`. Of several rows a sum begins with 0; one multiply-add,
+    rounded once, follows the other; after each block (:func:`block`) they begin from 0 anew, and these sums are added
+    up. The products with the state are added to those with the input, then both biases, which are added up first.
 
     Args:
         x: (steps, rows, inputs).
@@ -146,7 +148,7 @@ def recurred(x: Floats, cell: RecurrentCell) -> list[Floats]:
     state, memory = cell.state.copy(), cell.cell.copy()
     with np.errstate(all="ignore"):
         for way, is_backwards in enumerate(cell.backwards):
-            products = _added(None, x, cell.weights[way])
+            products = products_added(None, x, cell.weights[way])
             for time in range(len(x))[:: -1 if is_backwards else 1]:
                 state[way], memory[way] = step(products[time], state[way], memory[way], cell, way)
                 results[time, way] = state[way]
@@ -154,32 +156,45 @@ def recurred(x: Floats, cell: RecurrentCell) -> list[Floats]:
 
 
 def _lstm_step(products: Floats, state: Floats, memory: Floats, cell: RecurrentCell, way: int) -> tuple[Floats, Floats]:
-    sums = _added(products, state, cell.recurrence[way]) + sum(bias[way] for bias in cell.biases)
+    sums = products_added(products, state, cell.recurrence[way]) + sum(bias[way] for bias in cell.biases)
     enter, leave, keep, new = np.split(sums, 4, axis=1)
-    memory = logistic(keep) * memory + logistic(enter) * tanh(new)
-    return logistic(leave) * tanh(memory), memory
+    memory = logistic_of_cells(keep) * memory + logistic_of_cells(enter) * tanh_of_cells(new)
+    above, below = parts_of_tanh(memory)
+    return (logistic_of_cells(leave) * above) / below, memory
 
 
 def _gru_step(products: Floats, state: Floats, memory: Floats, cell: RecurrentCell, way: int) -> tuple[Floats, Floats]:
-    """The reset gate has another logistic function than the update gate."""
     gates = 2 * cell.hidden
     of_input, of_state = (bias[way] for bias in cell.biases)
     weights = cell.recurrence[way]
-    sums = _added(products[:, :gates], state, weights[:gates]) + (of_input + of_state)[:gates]
-    update, reset = logistic(sums[:, : cell.hidden]), gru_logistic(sums[:, cell.hidden :])
+    sums = products_added(products[:, :gates], state, weights[:gates]) + (of_input + of_state)[:gates]
+    update, reset = np.split(logistic_of_cells(sums), 2, axis=1)
     if cell.resets_product:
-        product = _added(np.broadcast_to(of_state[gates:], state.shape), state, weights[gates:])
+        product = products_added(np.broadcast_to(of_state[gates:], state.shape), state, weights[gates:])
         new = (reset * product + products[:, gates:]) + of_input[gates:]
     else:
-        new = _added(products[:, gates:], reset * state, weights[gates:]) + (of_input + of_state)[gates:]
-    return (ONE - update) * gru_tanh(new) + update * state, memory
+        new = products_added(products[:, gates:], reset * state, weights[gates:]) + (of_input + of_state)[gates:]
+    return (ONE - update) * tanh_of_cells(new) + update * state, memory
 
 
-def _added(total: Floats | None, x: Floats, weights: Floats) -> Floats:
+def products_added(total: Floats | None, x: Floats, weights: Floats) -> Floats:
     """``total`` and the products of ``x`` (..., count) with ``weights`` (results, count)."""
-    starts = range(0, x.shape[-1], AT_ONCE)
-    parts = [_products(x[..., start : start + AT_ONCE], weights[:, start : start + AT_ONCE]) for start in starts]
+    count = x.shape[-1]
+    if x.size == count:
+        parts = [_products_of_row(x, weights)]
+    else:
+        size = block(count, len(weights))
+        starts = range(0, count, size)
+        parts = [_products(x[..., start : start + size], weights[:, start : start + size]) for start in starts]
     return reduce(np.add, parts if total is None else [total, *parts])
+
+
+def block(count: int, results: int) -> int:
+    """Products of a sum that are added up by themselves: a block of weights has as many of them as fit a cache."""
+    wide, long = _BLOCK, _BLOCK
+    while results < count and wide > _LEAST_WIDTH and wide // 2 >= results:
+        wide, long = wide // 2, long * 2
+    return long
 
 
 def _products(x: Floats, weights: Floats) -> Floats:
@@ -188,3 +203,26 @@ def _products(x: Floats, weights: Floats) -> Floats:
     for index in range(x.shape[-1]):
         total = fused(x[..., index, None], weights[:, index], total)
     return total
+
+
+def _products_of_row(x: Floats, weights: Floats) -> Floats:
+    """Sums of products in eight sums side by side, products and sums rounded by themselves.
+
+    For four results together the four sums of each half are added one after the other, then both halves. For two that
+    are left it is the first and third of each half, then both halves of these, then they and the others. For one that
+    is left neighbours are added, then both halves. ONNX Runtime has the same for a row that it does not pack.
+    """
+    count, results = x.shape[-1], len(weights)
+    room = np.zeros((*x.shape[:-1], results, -(-count // _LANES) * _LANES), np.float32)
+    np.multiply(x[..., None, :], weights, out=room[..., :count])
+    lanes = reduce(np.add, np.moveaxis(room.reshape(*room.shape[:-1], -1, _LANES), -2, 0))
+    a, b, c, d = np.moveaxis(lanes.reshape(*lanes.shape[:-1], 2, _LANES // 2), -1, 0)
+    sums = _joined(((a + b) + c) + d)
+    two, one = slice(results - results % 4, results - results % 2), slice(results - results % 2, results)
+    sums[..., two] = (_joined(a + c) + _joined(b + d))[..., two]
+    sums[..., one] = _joined((a + b) + (c + d))[..., one]
+    return sums
+
+
+def _joined(halves: Floats) -> Floats:
+    return np.asarray(halves[..., 0] + halves[..., 1])

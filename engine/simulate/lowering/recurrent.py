@@ -12,7 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.floats.convolution import RowWindow
-from engine.floats.recurrent import AT_ONCE, GATES, RecurrentCell, cell_of
+from engine.floats.recurrent import GATES, RecurrentCell, block, cell_of
 from engine.simulate.kernels import operations
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.tiles import RECURRENT_WIDTH as WIDTH
@@ -30,10 +30,12 @@ def lower_recurrent(node: ir.Node, given: Sequence[Operand], program: Assembler)
     if not isinstance(x, Tensor) or cell is None:
         raise NotLowered("its weights are computed, it is too long, or it is of another form than usual")
     steps, rows, inputs = x.shape
+    if steps * rows == 1:
+        raise NotLowered("it has one step, whose product with the input has another order of sums")
     ways, hidden, gates = len(cell.backwards), cell.hidden, GATES[cell.op_type]
     columns = transpose(x.shaped(steps * rows, inputs), (1, 0), program).shaped(1, inputs, steps * rows)
     weights = cell.weights.reshape(ways * gates * hidden, inputs, 1)
-    products = convolve(columns, weights, None, RowWindow(0, 0, 1, 1, 1), AT_ONCE, program)
+    products = convolve(columns, weights, None, RowWindow(0, 0, 1, 1, 1), block(inputs, gates * hidden), program)
     products = transpose(products.shaped(ways * gates * hidden, steps * rows), (1, 0), program)
     y = program.tensor((steps * ways * rows * hidden + ways * rows * hidden,), np.float32)
     first = gates if cell.op_type == "LSTM" else 2
@@ -49,7 +51,7 @@ def lower_recurrent(node: ir.Node, given: Sequence[Operand], program: Assembler)
         **{"in_h": steps, "in_w": rows, "out_c": hidden, "groups": ways, "panels": gates, "wide": wide, "splits": rest},
         left=int(cell.backwards[0]),
         operation=_operation(cell),
-        count=AT_ONCE,
+        count=block(hidden, hidden),
         weights=program.address(packed),
         group_weights=packed.strides[0],
         params=program.address(biases),

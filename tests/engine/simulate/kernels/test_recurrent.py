@@ -6,14 +6,22 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.floats.recurrent import AT_ONCE, cell_of, recurred
+from engine.floats.recurrent import cell_of, recurred
 from engine.simulate.kernels.recurrent import WIDTH
 from engine.simulate.lowering import RECURRENT_LOWERINGS
 from engine.simulate.program import Assembler
 from tests.engine.floats.test_recurrent import FORMS, parts
 from tests.engine.simulate.machine import fed, run
 
-SIZES = [(1, 1, 1, 1), (5, 2, 40, 24), (4, 1, 7, WIDTH + 2), (2, 1, AT_ONCE + 3, AT_ONCE + 1), (70, 1, 5, 8)]
+SIZES = [
+    (2, 1, 1, 1),
+    (5, 2, 40, 24),
+    (4, 1, 7, WIDTH + 2),
+    (2, 1, 259, 257),
+    (2, 2, 9, 131),
+    (3, 1, 4, 11),
+    (70, 1, 5, 8),
+]
 
 
 @pytest.mark.parametrize("size", SIZES)
