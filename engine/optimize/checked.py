@@ -39,20 +39,30 @@ class CheckedPasses:
         check_order(model, "optimisation")
         check_names(model)
         self._known = {node: _state(node) for node in model.graph}
+        self._changes = 0
+        self._idle: dict[ir.passes.PassBase, int] = {}
+        """By pass that had nothing to do when it ran last: how many changes there had been."""
         self.changed: set[str] = set()
         """Names of the passes that have changed something."""
 
     def run(self, passes: Sequence[ir.passes.PassBase]) -> list[str]:
         """Run ``passes`` once, in order; the names of those that changed something.
 
+        One that had nothing to do is not run again before another one has changed something.
+
         Raises:
             OptimizeError: a node of the changed model has other shapes than its operator gives.
         """
         changed = []
         for item in passes:
+            if self._idle.get(item) == self._changes:
+                continue
             if _applied(item, self._model):
+                self._changes += 1
                 changed.append(type(item).__name__)
                 self._check(changed[-1])
+            else:
+                self._idle[item] = self._changes
         self.changed.update(changed)
         return changed
 

@@ -106,6 +106,29 @@ def test_passes_that_never_end_are_named() -> None:
         CheckedPasses(transposed()).settle([Renames()])
 
 
+class Looks(OfTransposes):
+    """Counts how often it is asked, and changes nothing."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def rewrite(self, node: ir.Node) -> bool:
+        self.asked += 1
+        return False
+
+
+def test_a_pass_is_not_asked_again_before_something_has_changed() -> None:
+    looks, model = Looks(), transposed()
+    checked = CheckedPasses(model)
+    checked.settle([looks])
+    once = looks.asked
+    assert once > 0
+    checked.run([looks])
+    assert looks.asked == once
+    checked.run([Renames(), looks])
+    assert looks.asked == 2 * once
+
+
 class PutsLast(OfTransposes):
     """Moves it behind the node that reads it."""
 
