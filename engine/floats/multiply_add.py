@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
-from numba import types
 from numba.core import cgutils
 
-from engine.jit import intrinsic
 from engine.native.registers import LEVEL
 
 FUSES = LEVEL is None or "fma" in LEVEL.features
@@ -40,22 +37,6 @@ def multiply_add(builder: ir.IRBuilder, args: Sequence[ir.Value], native: bool =
     inexact = builder.and_(builder.fcmp_ordered("!=", error, zero), even)
     odd = builder.add(bits, builder.select(inexact, step, _all(integer, 0)))
     return builder.fptrunc(builder.bitcast(odd, wide), narrow)
-
-
-def make_fused(native: bool) -> Callable[[Any, Any, Any], Any]:
-    """Intrinsic ``(a, b, c)``: ``a * b + c`` of float32, rounded once."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return multiply_add(builder, args, native)
-
-    @intrinsic
-    def fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
-        return types.float32(types.float32, types.float32, types.float32), codegen
-
-    return fused
-
-
-fused = make_fused(FUSES)
 
 
 def _like(kind: ir.Type, item: ir.Type) -> ir.Type:

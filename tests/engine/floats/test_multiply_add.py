@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from engine.floats import fused as definition
-from engine.floats.multiply_add import FUSES, make_fused, multiply_add
+from engine.floats.multiply_add import FUSES, multiply_add
 from engine.jit import intrinsic
 
 FOUR = ir.VectorType(ir.FloatType(), 4)
@@ -53,22 +53,4 @@ def test_vectors_round_once(native: bool) -> None:
     c = (np.exp2(rng.integers(-40, 40, 4000)) * rng.choice([-1, 1], 4000)).astype(np.float32)
     out = np.empty_like(a)
     computed(native, a.ctypes.data, b.ctypes.data, c.ctypes.data, out.ctypes.data, len(a))
-    np.testing.assert_array_equal(out, definition.fused(a, b, c))
-
-
-fused_by_hand = make_fused(native=False)
-
-
-@numba.njit
-def all_fused(a: Any, b: Any, c: Any, out: Any) -> None:
-    for k in range(len(out)):
-        out[k] = fused_by_hand(a[k], b[k], c[k])
-
-
-def test_multiply_adds_without_an_instruction_round_once() -> None:
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(5000).astype(np.float32) for _ in range(2))
-    c = (np.exp2(rng.integers(-40, 40, 5000)) * rng.choice([-1, 1], 5000)).astype(np.float32)
-    out = np.empty_like(a)
-    all_fused(a, b, c, out)
     np.testing.assert_array_equal(out, definition.fused(a, b, c))
