@@ -115,6 +115,12 @@ JOINED = [
     ((1, 1, 16, 8), (1, 16, 8), True, True),
     ((1, 16, 1, 2), (1, 16, 2), False, False),
     ((16, 1, 1, 8), (1, 16, 8), False, False),
+    ((1, 12, 8, 6), (12, 48), True, False),
+    ((1, 12, 8, 6), (96, 6), True, False),
+    ((1, 12, 8, 6), (576,), True, False),
+    ((1, 2, 2, 4, 4, 16), (4, 16, 16), True, False),
+    ((1, 12, 8, 6), (1, 3, 4, 8, 2, 3), True, False),
+    ((1, 8, 6, 5), (1, 2, 4, 2, 3, 5), True, True),
 ]
 """Shapes before and behind a Reshape; whether a mean passes it, and whether a sum does (asked on bayes-e)."""
 
