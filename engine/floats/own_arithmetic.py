@@ -257,8 +257,10 @@ def _reduction(
 
 
 def _reduced_axes(node: ir.Node, rank: int) -> Shape:
-    """What a reduction is over, in rising order; nothing where that is computed or takes a form of newer opsets."""
+    """What a reduction is over, in rising order; nothing where that is computed, or no axes are to mean none."""
     given = attribute(node, "axes")
+    if given is None and attribute(node, "noop_with_empty_axes", 0):
+        return ()
     if given is None and len(node.inputs) > 1:
         array = constant_of(node.inputs[1])
         given = None if array is None else array.tolist()

@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from engine.errors import ModelError
 from engine.floats.float_model import FloatSession, Kernels
-from engine.floats.own_arithmetic import has_own_arithmetic
+from engine.floats.own_arithmetic import computed, has_own_arithmetic, is_float_composite, on_arrays
 from engine.ir import HORIZON_DOMAIN, node_by_name
 
 SHAPE = (1, 3, 5, 7)
@@ -152,3 +153,56 @@ def test_a_mish_loses_small_numbers_in_the_sum_with_one() -> None:
     np.testing.assert_allclose(plain, fast, rtol=1e-6, atol=2e-6)
     assert not plain[x < -20].any()
     assert np.array_equal(plain[x > 90], x[x > 90])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shape"),
+    [({"axes": [1]}, (1, 1, 5, 6)), ({"axes": [-3, 3], "keepdims": 0}, (1, 5)), ({"keepdims": 0}, ())],
+)
+def test_a_reduction_has_the_shape_of_its_attributes(attributes: dict[str, object], shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).normal(size=(1, 4, 5, 6)).astype(np.float32)
+    function = on_arrays(standard("ReduceL1", x.shape, 11, **attributes), x.shape)
+    assert function is not None
+    found = function(x)
+    axes = attributes.get("axes")
+    expected = np.abs(x.astype(np.float64)).sum(axis=tuple(axes) if isinstance(axes, list) else None)
+    assert found.shape == shape
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-6)
+
+
+def test_a_reduction_over_no_axes_is_the_runtimes() -> None:
+    node = standard("ReduceL1", (1, 4, 5, 6), 18, noop_with_empty_axes=1)
+    assert on_arrays(node, (1, 4, 5, 6)) is None
+    with pytest.raises(ModelError, match="no arithmetic of its own"):
+        computed(node)
+
+
+@pytest.mark.parametrize("constants", [3, 4])
+def test_a_normalisation_of_constants_is_a_factor_and_a_shift(constants: int) -> None:
+    node = standard("BatchNormalization", (1, 4, 5, 6), 11)
+    rng = np.random.default_rng(4)
+    arrays = [rng.uniform(0.5, 2, 4).astype(np.float32) for _ in range(constants)]
+    values = [ir.Value(name=str(index), const_value=ir.tensor(array)) for index, array in enumerate(arrays)]
+    node.resize_inputs(1 + constants)
+    for index, value in enumerate(values):
+        node.replace_input_with(1 + index, value)
+    function = on_arrays(node, (1, 4, 5, 6))
+    assert (function is None) == (constants == 3)
+    if function is not None:
+        x = rng.normal(size=(1, 4, 5, 6)).astype(np.float32)
+        scale, bias, mean, variance = (array.reshape(4, 1, 1).astype(np.float64) for array in arrays)
+        expected = (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
+        np.testing.assert_allclose(function(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_of_an_even_size_are_the_runtimes() -> None:
+    assert on_arrays(standard("LRN", (1, 4, 5, 6), 11, size=2), (1, 4, 5, 6)) is None
+    assert on_arrays(standard("LRN", (1, 4, 5, 6), 11, size=3), (1, 4, 5, 6)) is not None
+
+
+def test_composites_on_floats_are_not_those_on_integers() -> None:
+    node = composite("HzRsqrt", {}).graph[0]
+    assert is_float_composite(node)
+    node.attributes["data_format"] = ir.AttrString("data_format", "NHWC")
+    assert not is_float_composite(node)
+    assert not is_float_composite(composite("HzHardSwish", {}).graph[0])
