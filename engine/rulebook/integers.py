@@ -61,8 +61,9 @@ ARITHMETIC: Table[ir.Node, str] = Table(
                 lambda node: node.op_type == "AveragePool" and on_bpu(node) and reaches_over(node),
             ),
             "divided by the whole window",
-            advice="Give the node the CPU in node_info, or ptqlab rewrite --apply border_average, which keeps it on "
-            "the BPU, or train and export with count_include_pad 1 and ceil_mode 0",
+            advice="Apply ptqlab rewrite --apply border_average, which keeps the node on the BPU, or train and export "
+            "with count_include_pad 1 and ceil_mode 0, or give it the CPU in node_info, where only padding on the "
+            "right is counted",
             measured=MeasuredApart(
                 "the integer outputs of three small networks (docs/evidence/field.md); reference/arithmetic.md 1", 3
             ),

@@ -78,7 +78,9 @@ def transposed_operands(draw: Draw, net: Network) -> str:
 
 def reshaped_operands(draw: Draw, net: Network) -> str:
     """Arithmetic on a map without its rows, with another one, a constant or a mean over the channels."""
-    x, (batch, channels, height, width) = feature_map(draw, net)
+    batch, channels, width = (draw(st.integers(1, most)) for most in (2, 6, 8))
+    height = draw(st.sampled_from((7, 8)))  # a size that the rows have nowhere, by which what is joined is found
+    x = activated(draw, net, net.input(batch, channels, height, width))
     shape = net.ints(batch, channels, height * width)
     rows = net.op("Reshape", x, shape)
     op_type = draw(st.sampled_from(("Add", "Sub", "Mul")))
