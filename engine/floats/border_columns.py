@@ -36,11 +36,24 @@ def counts_columns(node: ir.Node) -> bool:
 
 
 def columns_counted(node: ir.Node, shape: tuple[int, ...]) -> int:
-    """Columns of padding on the right that ``node`` counts on a tensor of ``shape``; 0 where it is no such average."""
+    """Columns of padding on the right that ``node`` counts on a tensor of ``shape``; 0 where it is no such average.
+
+    With ``ceil_mode`` ONNX Runtime leaves out a window that would begin in this padding; so what only that one reads
+    does not count.
+    """
     is_average = node.op_type == "AveragePool" and node.domain in ("", "ai.onnx")
-    if not is_average or len(shape) != 4 or attribute(node, "count_include_pad", 0):
+    pads = attribute(node, "pads", ())
+    if not is_average or len(shape) != 4 or len(pads) != 4 or attribute(node, "count_include_pad", 0):
         return 0
-    return int(attribute(node, "pads", (0, 0, 0, 0))[3])
+    if str(attribute(node, "auto_pad", "NOTSET")) != "NOTSET":
+        return 0
+    left, columns, width = int(pads[1]), int(pads[3]), shape[3]
+    stride, dilation = (int((attribute(node, name) or (1, 1))[-1]) for name in ("strides", "dilations"))
+    reach = (int(attribute(node, "kernel_shape", (1, 1))[-1]) - 1) * dilation + 1
+    last = -(-(width + left + columns - reach) // stride)
+    if attribute(node, "ceil_mode", 0) and last * stride >= width + left:
+        columns = min(columns, max((last - 1) * stride + reach - left - width, 0))
+    return columns
 
 
 def without_columns(node: ir.Node) -> ir.Node:
@@ -55,7 +68,7 @@ def _join_columns(graph: ir.Graph, node: ir.Node) -> None:
     source = node.inputs[0]
     if source is None:
         return
-    *around, columns = attribute(node, "pads", (0, 0, 0, 0))
+    around, columns = attribute(node, "pads", (0, 0, 0, 0))[:3], columns_counted(node, shape_of(source))
     *kept, width = shape_of(source)
     tensor = ir.Tensor(np.array([0, 0, 0, 0, 0, 0, 0, columns], np.int64), name=f"{node.name}_columns")
     amounts = ir.Value(name=tensor.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([8]), const_value=tensor)

@@ -89,6 +89,8 @@ def computed(node: ir.Node) -> Compute:
 def _found(node: ir.Node) -> Compute | None:
     if _kind(node) not in OWN_ARITHMETIC or not node.inputs or node.inputs[0] is None:
         return None
+    if constant_of(node.inputs[0]) is not None:  # no step computes it
+        return None
     shape = _shape_of_floats(node.inputs[0])
     if shape is None or 0 in shape or _shape_of_floats(node.outputs[0]) is None:
         return None
@@ -97,7 +99,9 @@ def _found(node: ir.Node) -> Compute | None:
 
 def is_float_composite(node: ir.Node) -> bool:
     """Whether ``node`` is a composite on floats that simulators compute here, not by the nodes that it stands for."""
-    return node.domain == HORIZON_DOMAIN and _kind(node) in SIMULATED and not reads_integers(node)
+    source = node.inputs[0] if node.inputs else None
+    is_float = source is not None and source.dtype in (ir.DataType.FLOAT, None)
+    return is_float and node.domain == HORIZON_DOMAIN and _kind(node) in SIMULATED and not reads_integers(node)
 
 
 def on_arrays(node: ir.Node, shape: Shape) -> Callable[[Array], Array] | None:
@@ -158,9 +162,11 @@ def _with_factors(loop: Loop, factors: Callable[[ir.Node], Any]) -> Arithmetic:
     return arithmetic
 
 
-def _selu_factors(node: ir.Node) -> Array:
-    alpha = attribute(node, "alpha", 1.67326319217681884765625)
-    return np.asarray([alpha, attribute(node, "gamma", 1.05070102214813232421875)], np.float32)
+def _selu(node: ir.Node, shape: Shape) -> Compute | None:
+    """Of positive factors, which the original was asked with."""
+    factors = [attribute(node, "alpha", 1.67326319217681884765625), attribute(node, "gamma", 1.05070102214813232421875)]
+    given = np.asarray(factors, np.float32)
+    return _with_factors(SELU, lambda node: given)(node, shape) if given.min() > 0 else None
 
 
 def _preprocess(node: ir.Node, shape: Shape) -> Compute | None:
@@ -213,7 +219,8 @@ def _softmax(loop: Loop) -> Arithmetic:
     def arithmetic(node: ir.Node, shape: Shape) -> Compute | None:
         if not shape or not isinstance(node.graph, ir.Graph):
             return None
-        axes = normalised_axes(node, len(shape), node.graph.opset_imports.get("", 0))
+        opsets = node.graph.opset_imports
+        axes = normalised_axes(node, len(shape), opsets.get("", opsets.get("ai.onnx", 0)))
         if axes[-1] != len(shape) - 1:
             return None
         length = math.prod(shape[axis] for axis in axes)
@@ -257,7 +264,10 @@ def _reduction(
 
 
 def _reduced_axes(node: ir.Node, rank: int) -> Shape:
-    """What a reduction is over, in rising order; nothing where that is computed, or no axes are to mean none."""
+    """What a reduction is over, in rising order.
+
+    Nothing where that is computed, where no axes are to mean none, and where ``rank`` has no such axis.
+    """
     given = attribute(node, "axes")
     if given is None and attribute(node, "noop_with_empty_axes", 0):
         return ()
@@ -266,7 +276,11 @@ def _reduced_axes(node: ir.Node, rank: int) -> Shape:
         given = None if array is None else array.tolist()
         if given is None:
             return ()
-    return tuple(range(rank)) if given is None else tuple(sorted({int(axis) % rank for axis in given}))
+    if given is None:
+        return tuple(range(rank))
+    if not all(-rank <= axis < rank for axis in given):
+        return ()
+    return tuple(sorted({int(axis) % rank for axis in given}))
 
 
 def _reduced(shape: Shape, axes: Shape, kept: bool) -> Shape:
@@ -357,7 +371,7 @@ OWN_ARITHMETIC: Mapping[tuple[str, str], Arithmetic] = MappingProxyType(
         ("", "LRN"): _response_normalisation,
         ("", "Log"): _elementwise(LOGARITHM),
         ("", "LogSoftmax"): _softmax(LOG_SOFTMAX_ROWS),
-        ("", "Selu"): _with_factors(SELU, _selu_factors),
+        ("", "Selu"): _selu,
         ("", "Softmax"): _softmax(SOFTMAX_ROWS),
         ("", "Softplus"): _elementwise(SOFTPLUS),
         ("", "Sqrt"): _elementwise(ROOT),

@@ -67,14 +67,15 @@ class StandardNode:
     def _prepare(self, feed: dict[str, Array]) -> Run:
         if self._node.op_type == "Softmax" and [x.dtype for x in feed.values()] == [np.float32]:
             return lambda given: [softmax_over(x, self._softmax_axes(x)) for x in given.values()]
-        if [*feed] == ["i0"] and feed["i0"].dtype == np.float32:
-            own = on_arrays(self._node, feed["i0"].shape)
-            if own is not None:
-                return lambda given: [own(given["i0"])]
-            columns = columns_counted(self._node, feed["i0"].shape)
-            if columns:
-                return self._with_columns(columns)
         operands = [feed.get(f"i{k}", constant) for k, constant in enumerate(self._constants)]
+        source = operands[0] if operands else None
+        if source is not None and set(feed) <= {"i0"} and source.dtype == np.float32:
+            own = on_arrays(self._node, source.shape)
+            if own is not None:
+                return lambda given: [own(given.get("i0", source))]
+            columns = columns_counted(self._node, source.shape)
+            if columns:
+                return self._with_columns(columns, source)
         if self._node.op_type == "Conv" and list(feed) == ["i0"] and window_of(self._node, operands) is not None:
             return self._convolve
         if self._node.op_type == "Resize" and list(feed) == ["i0"] and self._plan(feed["i0"]) is not None:
@@ -98,12 +99,12 @@ class StandardNode:
         return lambda given: self._run(session, given)
 
     def _softmax_axes(self, x: Array) -> tuple[int, ...]:
-        return normalised_axes(self._node, x.ndim, self._opsets.get("", 0))
+        return normalised_axes(self._node, x.ndim, self._opsets.get("", self._opsets.get("ai.onnx", 0)))
 
-    def _with_columns(self, columns: int) -> Run:
+    def _with_columns(self, columns: int, source: Array) -> Run:
         """The average of a map to which zeros are joined on the right, in place of padding there."""
         average = StandardNode(without_columns(self._node), self._opsets)
-        return lambda given: [*average([np.pad(given["i0"], ((0, 0), (0, 0), (0, 0), (0, columns)))])]
+        return lambda given: [*average([np.pad(given.get("i0", source), ((0, 0), (0, 0), (0, 0), (0, columns)))])]
 
     def _convolve(self, given: dict[str, Array]) -> list[Array]:
         _, weights, bias = [*self._constants, None][:3]

@@ -48,7 +48,8 @@ class CheckedPasses:
     def run(self, passes: Sequence[ir.passes.PassBase]) -> list[str]:
         """Run ``passes`` once, in order; the names of those that changed something.
 
-        One that had nothing to do is not run again before another one has changed something.
+        One that had nothing to do is not run again before another one has changed something; nothing but passes run
+        here changes the model meanwhile.
 
         Raises:
             OptimizeError: a node of the changed model has other shapes than its operator gives.

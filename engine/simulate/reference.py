@@ -101,10 +101,14 @@ def _compute(node: ir.Node, function: NodeFunction, inputs: Sequence[Array | Non
 
 def _of_composite(node: ir.Node, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     (source,) = inputs
-    function = None if source is None else on_arrays(node, source.shape)
+    function = None if source is None or source.dtype != np.float32 else on_arrays(node, source.shape)
     if source is None or function is None:
-        raise ModelError(f"node {node.name} ({node.op_type}) reads nothing that it can compute")
+        raise ModelError(f"node {node.name} ({node.op_type}) reads {_described(source)}; it takes float32")
     return (function(source),)
+
+
+def _described(array: Array | None) -> str:
+    return "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
 
 
 def sorted_copy(model: ir.Model) -> ir.Model:

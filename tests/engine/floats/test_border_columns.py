@@ -12,8 +12,9 @@ from onnx import TensorProto, helper
 
 from engine.calibrate import CalibrationOptions
 from engine.calibrate.statistics.collection import StatisticsOptions, collect
-from engine.floats.border_columns import counts_columns, with_border_columns
+from engine.floats.border_columns import columns_counted, counts_columns, with_border_columns
 from engine.floats.float_model import FloatSession
+from engine.floats.standard import StandardNode
 from engine.terms import Compatibility
 
 MAP = np.ones((1, 2, 4, 5), np.float32)
@@ -77,3 +78,27 @@ def test_calibration_counts_them_unless_it_is_clean(compatibility: Compatibility
     samples = {"x": MAP * np.array([0, 0, 0, 0, 1], np.float32)}
     found = collect(average((0, 0, 0, 2), stride=3), ["y"], samples, options)
     assert found.tensors["y"].pooled.maximum == pytest.approx(largest)
+
+
+@pytest.mark.parametrize(
+    ("width", "window", "counted"),
+    [
+        (6, {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "ceil_mode": 1}, 0),
+        (6, {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1]}, 1),
+        (3, {"kernel_shape": [2, 2], "auto_pad": "SAME_LOWER", "pads": [0, 0, 0, 1]}, 0),
+        (3, {"kernel_shape": [2, 2], "pads": [0, 1]}, 0),
+    ],
+)
+def test_columns_that_no_window_reads_and_pads_that_are_not_taken_do_not_count(
+    width: int, window: dict[str, object], counted: int
+) -> None:
+    node = ir.node("AveragePool", [ir.Value(name="x")], window, outputs=[ir.Value(name="y")], name="pool")
+    assert columns_counted(node, (1, 2, 4, width)) == counted
+
+
+def test_a_simulated_average_has_the_windows_that_the_runtime_leaves() -> None:
+    window = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "ceil_mode": 1}
+    node = ir.node("AveragePool", [ir.Value(name="x")], window, outputs=[ir.Value(name="y")], name="pool")
+    x = np.random.default_rng(2).normal(size=(1, 2, 4, 6)).astype(np.float32)
+    (found,) = StandardNode(node, {"": 13})([x])
+    assert found.shape == (1, 2, 2, 2)

@@ -31,5 +31,7 @@ def test_subnormal_numbers_count_as_the_least_normal_one() -> None:
     assert logarithms([1e-40])[0] == logarithms([2.0**-126])[0]
 
 
-def test_polynomial_is_that_of_the_library() -> None:
-    assert len(logarithm.POLYNOMIAL) == 9
+def test_polynomial_is_the_rest_of_the_series() -> None:
+    x = np.asarray([-0.29, -0.1, 0.1, 0.25, 0.41])
+    expected = (np.log1p(x) - x + x**2 / 2) / x**3
+    np.testing.assert_allclose(np.polyval(np.asarray(logarithm.POLYNOMIAL, np.float64), x), expected, rtol=2e-5)

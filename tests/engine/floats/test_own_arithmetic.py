@@ -206,3 +206,30 @@ def test_composites_on_floats_are_not_those_on_integers() -> None:
     node.attributes["data_format"] = ir.AttrString("data_format", "NHWC")
     assert not is_float_composite(node)
     assert not is_float_composite(composite("HzHardSwish", {}).graph[0])
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((), [0]), ((), [-1]), ((1, 1), [7]), ((2, 3), [0, -3])])
+def test_a_reduction_over_an_axis_that_is_not_there_is_the_runtimes(shape: tuple[int, ...], axes: list[int]) -> None:
+    node = standard("ReduceL1", shape, 11, axes=axes)
+    assert on_arrays(node, shape) is None
+    assert not has_own_arithmetic(node)
+
+
+def test_what_reads_a_constant_is_the_runtimes_in_calibration() -> None:
+    node = standard("Exp", (1, 4, 5, 6), 11)
+    assert has_own_arithmetic(node)
+    node.replace_input_with(0, ir.Value(name="c", const_value=ir.tensor(np.ones((1, 4, 5, 6), np.float32))))
+    assert not has_own_arithmetic(node)
+
+
+def test_factors_that_were_not_asked_are_the_runtimes() -> None:
+    assert on_arrays(standard("Selu", (1, 4), 11, alpha=-1.0), (1, 4)) is None
+    assert on_arrays(standard("Selu", (1, 4), 11), (1, 4)) is not None
+
+
+def test_a_composite_of_another_type_stands_for_standard_nodes() -> None:
+    node = composite("HzSwish", {}).graph[0]
+    assert is_float_composite(node)
+    assert node.inputs[0] is not None
+    node.inputs[0].type = ir.TensorType(ir.DataType.FLOAT16)
+    assert not is_float_composite(node)
