@@ -136,9 +136,7 @@ class IntegerGraph:
         if wanted is None and (forms is None or name in self._moved):
             forms = self._quantize_ahead(tensor, value, reader, layout)
         elif forms is None and wanted is not None:
-            own = calibration_of(value)
-            is_narrowed = own is not None and own.bits > wanted.bits
-            forms = self._quantize(tensor, name, own if own is not None and is_narrowed else wanted, reader, layout)
+            forms = self._quantize_itself(value, wanted, reader, layout)
         if forms is None:
             raise ModelError(f"tensor {name} is read by a BPU node and is not calibrated")
         form = next(iter(forms.values()))
@@ -148,6 +146,21 @@ class IntegerGraph:
         if form.offset and not unsigned:
             raise _misplaced_unsigned(name)
         return form
+
+    def _quantize_itself(
+        self, value: ir.Value, wanted: Calibration, reader: Reader, layout: str
+    ) -> dict[str, Quantized]:
+        """HzQuantize of a float tensor as ``value`` is calibrated, whatever the Concat says that reads it.
+
+        What the CPU resizes, which a Concat then requantises (nine drawn networks and 72 branches on three marches), or
+        a part that is wider than its reader.
+        """
+        tensor, own = before_calibration(value), calibration_of(value)
+        if own is None or own.scales.size > 1:
+            own = wanted
+        if own.bits != wanted.bits or not np.array_equal(own.scales, wanted.scales):
+            reader = Reader(self._requantizing(value, own.bits, wanted)[0], 0)
+        return self._quantize(tensor, str(tensor.name), own, reader, layout)
 
     def _readable(self, value: ir.Value) -> Calibration | None:
         """How ``value`` is calibrated for its reader, in int8 where that has no int16."""
@@ -402,19 +415,8 @@ class IntegerGraph:
         (4 of 4 asked, and 51 tensors of torchvision's densenet121). A map is in NHWC then, as behind any operator;
         another is transposed before (60 in ``crnn_gru``).
         """
-        name = str(before_calibration(value).name)
         layout = "flat" if "flat" in forms else "NHWC"
-        as_conv = self.march.requantize_as_conv and layout == "NHWC"
-        site = NameSite(
-            NamedPart.REQUANTIZES,
-            tensor=name,
-            calibrated=_first_calibrated(value) if _is_own(value, wanted) else "",
-            scale=float(wanted.scales[0]),
-            widens=wanted.bits > next(iter(forms.values())).bits,
-            is_own=_is_its_own(value, wanted),
-            as_convolution=as_conv,
-        )
-        node = self._names.of(site)
+        node, as_conv = self._requantizing(value, next(iter(forms.values())).bits, wanted)
         key = f"{node}@{wanted.scales.tobytes().hex()}" if as_conv else node
         if key not in self._requantized:
             form = self._in_layout(forms, layout, Reader(node, 0))
@@ -424,6 +426,21 @@ class IntegerGraph:
                 result = requantize(node, layout, form, wanted, self._writer, self._names)
             self._requantized[key] = {layout: Quantized(result, wanted.scales, wanted.bits)}
         return self._requantized[key]
+
+    def _requantizing(self, value: ir.Value, bits: int, wanted: Calibration) -> tuple[str, bool]:
+        """Name of what makes ``wanted`` of the tensor of ``value``, in ``bits``, and whether it is a convolution."""
+        tensor, own, is_own = before_calibration(value), calibration_of(value), _is_own(value, wanted)
+        as_conv = self.march.requantize_as_conv and len(shape_of(tensor)) == len(TO_NHWC)
+        site = NameSite(
+            NamedPart.REQUANTIZES,
+            tensor=str(tensor.name),
+            calibrated=_first_calibrated(value) if is_own else "",
+            scale=float(wanted.scales[0]),
+            widens=wanted.bits > bits and (own is None or own.bits > bits),
+            is_own=_is_its_own(value, wanted),
+            as_convolution=as_conv,
+        )
+        return self._names.of(site), as_conv
 
     def _in_layout(self, forms: dict[str, Quantized], layout: str, reader: Reader) -> Quantized:
         """The one of ``forms`` in ``layout``, transposed once for ``reader`` where it is not there."""

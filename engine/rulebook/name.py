@@ -85,7 +85,7 @@ class NameSite:
         changes_layout: whether the layout changes in it, or right behind it.
         is_number: whether it is one number.
         in_int32: whether it is of an accumulator.
-        widens: whether it has more bits than what it is made of.
+        widens: whether it has more bits than what it is made of, and that is not what its calibration says.
         is_own: whether it has the scale of the tensor itself, and what that is moved from has another.
         as_convolution: whether it is a convolution.
         replaces: whether it takes the place of another node.
@@ -323,7 +323,8 @@ NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
             ),
             (
                 "widens",
-                "What gives an int8 tensor in int16, or one that is moved in its own scale, is called after it.",
+                "What gives a tensor in int16 that is not calibrated in int8, or one that is moved in its own scale, "
+                "is called after it.",
                 "{tensor}_Requantize",
                 Pattern("gives it more bits, or its own scale", lambda site: site.widens or site.is_own),
             ),

@@ -31,6 +31,8 @@ from engine.ops.registry import rule_for
 from engine.rulebook.calibrated import INT8, INT16, REDUCTIONS
 from engine.rulebook.rule import BAYES, Pattern, Rule, Table
 
+RESIZES = ("Resize", "Upsample")
+
 
 class Width(Enum):
     """The type of a tensor."""
@@ -237,6 +239,15 @@ def neighbours_of(
     return found
 
 
+def _counts(node: ir.Node) -> bool:
+    """Whether ``node`` runs on the BPU or is a Resize that left it late."""
+    return on_bpu(node) or (node.op_type in RESIZES and is_quantised(node))
+
+
+def _is_held(site: Asked) -> bool:
+    return _counts(site.node) if site.gives else on_bpu(site.node)
+
+
 def _turns(node: ir.Node) -> bool:
     return on_bpu(node) and node.op_type in ("Reshape", "Transpose")
 
@@ -248,7 +259,7 @@ def rescaled_for(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
         producer = value.producer()
         if producer is None or len(producer.outputs) != 1:
             return False
-        if not _moves(producer) and not (on_bpu(producer) and producer.op_type in ("Resize", "Upsample")):
+        if not _moves(producer) and not (on_bpu(producer) and producer.op_type in RESIZES):
             return heads.get(value, producer).op_type in RESCALED
         value = producer.inputs[0]
     return False
@@ -523,9 +534,10 @@ SIDES: Table[Asked, Width] = Table(
         Rule(
             "width.no-int16",
             "Where an operator of the BPU that gives or reads a tensor has no int16, that tensor is int8, whoever asks "
-            "for more; those that must have the type of others are as these.",
+            "for more; those that must have the type of others are as these. So is what a Resize gives that left the "
+            "BPU late.",
             Pattern[Asked]("is given or read by an operator without int16", lambda site: site.lacks_int16)
-            & Pattern("is so on the BPU", lambda site: on_bpu(site.node)),
+            & Pattern("is so on the BPU, or is what a Resize gives that left it late", _is_held),
             Width.INT8,
             BAYES,
         ),
@@ -701,9 +713,9 @@ def clipped_alike(clip: ir.Node) -> list[ir.Value]:
 
 
 def is_moved_in_int8(value: ir.Value) -> bool:
-    """Whether an operator of the BPU that has no int16 moves ``value``."""
+    """Whether an operator of the BPU that has no int16 moves ``value``, or a Resize that left it late."""
     producer = value.producer()
-    rule = None if producer is None or not on_bpu(producer) else rule_for(producer)
+    rule = None if producer is None or not _counts(producer) else rule_for(producer)
     return producer is not None and rule is not None and not rule.int16_outputs and rule.tie(producer) is not Tie.NONE
 
 
@@ -744,7 +756,7 @@ def _cannot_rescale(site: Tying) -> bool:
     return rule is not None and rule.tie(site.node) is not Tie.NONE and not is_leaky
 
 
-TYING_ON_BPU = Pattern[Tying]("runs on the BPU", lambda site: on_bpu(site.node))
+TYING_ON_BPU = Pattern[Tying]("runs on the BPU, or is a Resize that left it late", lambda site: _counts(site.node))
 TIES: Table[Tying, Tied] = Table(
     "width",
     [
