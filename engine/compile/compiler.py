@@ -171,9 +171,10 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
     relay = latency.output_relay
     match options.optimize_level:
         case OptimizeLevel.O0:
-            if latency.unfused_layers:  # what layers move is told layer by layer
-                return Memory(0, 0, overlap=Overlap.NONE)
-            return Memory(0, 0, relay_inputs=True, relay_outputs=relay.rows, overlap=Overlap.NONE)
+            if latency.unfused_layers and not latency.unfused_computes:  # what layers move is told layer by layer
+                return Memory(0, 0, overlap=Overlap.NONE, by_layer=True)
+            told = bool(latency.unfused_layers)
+            return Memory(0, 0, relay_inputs=True, relay_outputs=relay.rows, overlap=Overlap.NONE, by_layer=told)
         case OptimizeLevel.O1:
             overlap = Overlap.BORDERS if relay.keeps else Overlap.NONE
             return Memory(

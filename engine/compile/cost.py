@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from engine.chips.latency import Alignment, Fitted, Latency
+from engine.chips.latency import Alignment, Fitted, Latency, Overhead
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
-from engine.compile.overheads import is_plain, overhead_us, unfused_wait_us, wide_pool_us
+from engine.compile.overheads import is_plain, overhead_us, uneven_pixels, unfused_wait_us, wide_pool_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import as_map, nv12_bytes
+from engine.compile.tokens import cut_tokens
 from engine.compile.traffic import (
     LayerTraffic,
     Traffic,
@@ -29,6 +30,7 @@ from engine.compile.traffic import (
     layer_traffic,
     shuffling_depth,
     tap_elements,
+    told_traffic,
 )
 from engine.compile.unfused import COMPUTED, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -52,6 +54,7 @@ class Cost:
         entering_us: the part of ``compute_us`` in which inputs are brought into that layout.
         overhead_us: what it takes besides (:mod:`engine.compile.overheads`); nothing hides it.
         traffic: all of it.
+        moving_us: time of its transfers where that is not told by ``traffic``.
         detour: the part of ``traffic`` by which maps pass through DDR within the subgraph.
     """
 
@@ -62,6 +65,7 @@ class Cost:
     arrange_us: float = 0.0
     overhead_us: float = 0.0
     entering_us: float = 0.0
+    moving_us: float | None = None
 
     @property
     def working_us(self) -> float:
@@ -85,14 +89,24 @@ def layer_costs(
             drain_us(layer, latency) / schedule.cores,
             arranging * by_load / 1000 / schedule.cores,
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
-            + overhead_us(layer, schedule.overlap, latency) / schedule.cores
+            + beside / schedule.cores
             + _loaded_again_us(layer, schedule, latency),
             arranging * (not by_load) / 1000 / schedule.cores,
         )
-        for layer, arranging, (straight, detour) in zip(
-            schedule.layers, _arranging_ns(schedule, latency), traffic, strict=True
+        for layer, arranging, (straight, detour), beside in zip(
+            schedule.layers, _arranging_ns(schedule, latency), traffic, _beside_us(schedule, latency), strict=True
         )
     )
+
+
+def _beside_us(schedule: Schedule, latency: Latency) -> Iterator[float]:
+    """Per layer, its overheads, and those that it has for the sake of the layer, or subgraph, before it."""
+    costs = latency.overheads
+    entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain}
+    for layer, found in cut_tokens(schedule.layers):
+        read = [(Overhead.READ_PIXEL, uneven_pixels(entering.pop(name))) for name in layer.inputs if name in entering]
+        before = sum(amount * costs[overhead].us for overhead, amount in (*found, *read) if overhead in costs)
+        yield before + overhead_us(layer, schedule.overlap, latency)
 
 
 def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> float:
@@ -114,9 +128,11 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
         work = _kernel_ns(layer, latency) / 1000 if computes else transfer_us(Traffic(half, half), latency.fitted)
         if latency.unfused_computes:
             beyond = overhead_us(layer, Overlap.GROUPS, latency)
+            moving = transfer_us(told_traffic(layer, cost.moved, latency), latency.fitted)
         else:
-            beyond = unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
-        yield Cost(work, straight + detour, detour, drain_us(layer, latency), overhead_us=cost.wait_us + beyond)
+            beyond, moving = unfused_wait_us(layer, latency) + wide_pool_us(layer, latency), None
+        waits = cost.wait_us + beyond
+        yield Cost(work, straight + detour, detour, drain_us(layer, latency), overhead_us=waits, moving_us=moving)
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:
@@ -134,7 +150,7 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
         fixed += fitted.sync_us * (len(schedule.groups) - 1)
     match schedule.overlap:
         case Overlap.NONE:
-            apart = sum(cost.working_us + cost.arrange_us + transfer_us(cost.traffic, fitted) for cost in costs)
+            apart = sum(cost.working_us + cost.arrange_us + moving_us(cost, fitted) for cost in costs)
             return fixed + apart
         case Overlap.BORDERS:
             detours = sum((cost.detour for cost in costs), Traffic())
@@ -274,18 +290,23 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
 
 
 def _hidden_us(costs: Sequence[Cost], fitted: Fitted) -> float:
-    """Time to store what layers leave while those behind them work."""
+    """Time to store what layers leave while those behind them work; what drains takes the way that stores take."""
     hidden = behind = 0.0
     for cost in reversed(costs):
         here = min(store_us(cost.traffic, fitted), behind)
         hidden += here
-        behind += cost.working_us + cost.overhead_us - here
+        behind += cost.compute_us + (0.0 if cost.drain_us else cost.overhead_us) - here
     return hidden
 
 
 def transfer_us(traffic: Traffic, fitted: Fitted) -> float:
     """Time to load and store, one after the other."""
     return load_us(traffic, fitted) + store_us(traffic, fitted)
+
+
+def moving_us(cost: Cost, fitted: Fitted) -> float:
+    """Time of a layer's transfers, one after the other."""
+    return transfer_us(cost.traffic, fitted) if cost.moving_us is None else cost.moving_us
 
 
 def load_us(traffic: Traffic, fitted: Fitted) -> float:
@@ -303,7 +324,8 @@ def drain_us(layer: Layer, latency: Latency) -> float:
 
     What leaves at a rate of its own is an overhead.
     """
-    if layer.output_bits != _ACCUMULATOR_BITS or is_plain(layer, latency):
+    wide = layer.output_bits == _ACCUMULATOR_BITS or (layer.output_bits == _WIDE_BITS and layer.planar)
+    if not wide or (is_plain(layer, latency) and not layer.planar):
         return 0.0
     fitted = latency.fitted
     return (
@@ -319,11 +341,13 @@ def _drained(shape: Sequence[int], alignment: Alignment) -> int:
 
 
 def _arranging_ns(schedule: Schedule, latency: Latency) -> Iterator[float]:
-    """Per layer, the time to bring the model's inputs that it reads into the layout of the array.
+    """Per layer, the time to bring the inputs that it reads into the layout of the array.
 
-    Loads that arrange maps (``InputLayer.by_load``) leave one block of channels as it is.
+    What another subgraph or the CPU leaves is in that layout, but where loads arrange maps (``InputLayer.by_load``);
+    these leave one block of channels, and a single pixel, as they are.
     """
-    entering = {tensor.name: tensor for tensor in schedule.inputs if not tensor.inner}
+    by_load = latency.input_layer.by_load
+    entering = {tensor.name: tensor for tensor in schedule.inputs if by_load or not tensor.inner}
     for layer in schedule.layers:
         read = [entering[name] for name in layer.inputs if name in entering]
         besides = _entering_ns(layer, latency) if layer.kind is CostKind.MATMUL and len(read) > 1 else 0.0
@@ -334,7 +358,7 @@ def _arranged_ns(tensor: InputTensor, latency: Latency) -> float:
     fitted, extra = latency.fitted, latency.input_layer
     if extra.nv12_ns and tensor.nv12:
         return extra.nv12_ns * nv12_bytes(tensor.shape)
-    if extra.by_load and tensor.shape[-1] <= extra.channels:
+    if extra.by_load and (tensor.shape[-1] <= extra.channels or math.prod(tensor.shape[:-1]) == 1):
         return 0.0
     shape = (*tensor.shape[:-1], round_up(tensor.shape[-1], extra.channels))
     return math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape)

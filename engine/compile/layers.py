@@ -76,6 +76,7 @@ class Layer(Record):
         dilations: vertical and horizontal distance of the window's taps.
         planar: whether the output leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
         copied: whether it leaves as it is besides, for another subgraph.
+        leaves: whether the output leaves the subgraph at all.
         motion: what a reshape or a transposition does to the order of memory.
         rearranged: positions of the inputs that it reads in another layout than the layer before them left, ...
         converted: ... and of those in front of which a layout changes, though another change may restore it.
@@ -100,6 +101,7 @@ class Layer(Record):
     dilations: tuple[Step, Step] = (1, 1)
     planar: bool = False
     copied: bool = False
+    leaves: bool = False
     motion: Motion = Motion.ROWS
     rearranged: tuple[Position, ...] = ()
     converted: tuple[Position, ...] = ()
@@ -172,9 +174,10 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
     )
     converted = (_converted(node, inside) for node in layers)
     both = (_is_copied(node.outputs[0], inside) for node in layers)
+    leaving = (_leaves(node.outputs[0], inside) for node in layers)
     return tuple(
-        layer.model_copy(update={"converted": positions, "copied": copied}) if positions or copied else layer
-        for layer, positions, copied in zip(found, converted, both, strict=True)
+        layer.model_copy(update={"converted": positions, "copied": copied, "leaves": leaves})
+        for layer, positions, copied, leaves in zip(found, converted, both, leaving, strict=True)
     )
 
 
@@ -237,6 +240,14 @@ def _is_copied(value: ir.Value, inside: Collection[ir.Node]) -> bool:
     leaves = any(usage.node not in inside for other in turned for usage in other.uses())
     others = (node for node in readers if node not in inside and not is_layout_change(node))
     return leaves and _is_planar(value) and any(node.op_type != "HzDequantize" for node in others)
+
+
+def _leaves(value: ir.Value, inside: Collection[ir.Node]) -> bool:
+    """Whether ``value``, perhaps in another layout, leaves the subgraph."""
+    readers = [usage.node for usage in value.uses()]
+    turned = [node.outputs[0] for node in readers if node in inside and is_layout_change(node)]
+    outside = value.is_graph_output() or any(node not in inside for node in readers)
+    return outside or any(_leaves(other, inside) for other in turned)
 
 
 def _is_integer(value: ir.Value) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,6 +11,7 @@ from engine.chips.latency import Folding, SmallTables, Strips, Unfolding
 from engine.compile.folding import folded_bytes, unfolded_bytes
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import small_table_elements, vector_traffic
+from engine.compile.packing import round_up
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map
 from engine.ops.core.costs import MOVEMENTS, CostKind
 
@@ -22,6 +24,9 @@ _ROWS = 8
 _LEAST_ROWS = 6
 """Rows that they make do with where whole maps need the memory: the array's four, and those that a window adds."""
 
+_LEAST_PIXELS, _PIXELS, _CHANNELS = 16, 4, 8
+"""Pixels of a row of an input that is rearranged over DDR, at least, their multiple and that of its channels."""
+_MAP_RANK = 4
 _ACCUMULATOR_BITS = 32
 
 
@@ -38,6 +43,7 @@ class Memory:
         relay_results: whether results of resizes and transposed convolutions are rearranged over DDR where they go
             there.
         overlap: what of the traffic goes on while layers compute.
+        by_layer: whether times of transfers are those of kinds of layers.
         strips: column strips of layers with wide int32 results; none: rows of any width run whole.
         tables_through_ddr: whether what a table is applied to passes through DDR.
         small_tables: those that it does not pass to.
@@ -60,6 +66,7 @@ class Memory:
     relay_above: int = 0
     relay_results: bool = False
     overlap: Overlap = Overlap.ALL
+    by_layer: bool = False
     strips: Strips | None = None
     tables_through_ddr: bool = False
     small_tables: SmallTables | None = None
@@ -349,7 +356,7 @@ def relaid_bytes(
     for layer in layers:
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if memory.relay_inputs and name in inputs:
-                relaid[name] = activation_bytes(shape, layer.input_bits)
+                relaid[name] = _rearranged_bytes(shape, layer.input_bits)
         if layer.output in outputs:
             sizes = [activation_bytes(layer.output_shape, layer.output_bits, rows) for rows in memory.relay_outputs]
             if sum(sizes[:1]) > memory.relay_above:
@@ -365,6 +372,18 @@ def relaid_bytes(
     for name, moved in (folded_bytes(layers, memory.folding) if memory.folding else {}).items():
         relaid[name] = relaid.get(name, 0) + moved
     return relaid
+
+
+def _rearranged_bytes(shape: Sequence[int], bits: int) -> int:
+    """Bytes by which an input passes through DDR again (O0): an image does not, other rows have at least 16 pixels."""
+    if shape[-1] <= IMAGE_CHANNELS:
+        return 0
+    laid = as_map(shape)
+    if len(laid) != _MAP_RANK:
+        return math.prod(laid) * bits // 8
+    batch, height, width, channels = laid
+    pixels = max(_LEAST_PIXELS, round_up(width, _PIXELS))
+    return batch * height * pixels * round_up(channels, _CHANNELS) * bits // 8
 
 
 _PASSES = {CostKind.RESIZE: 1, CostKind.TRANSPOSED: 2}

@@ -13,14 +13,12 @@ from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
-from engine.compile.sizes import IMAGE_CHANNELS, row_width
+from engine.compile.sizes import row_width
 from engine.ops.core.costs import CostKind
 
 Amount = tuple[Overhead, float]
 """An overhead and how often it occurs: layers, or thousands of elements or rows."""
 
-_PIXELS = 16
-"""Multiple that rows have in the accumulators."""
 _BLOCK_CHANNELS = 16
 """Of a block in which maps lie on the chip."""
 _VECTOR_PIXELS = 128
@@ -29,10 +27,12 @@ _UNEVEN_CHANNELS = 8
 """Of a block within which parts that are joined or cut out are moved channel by channel."""
 _FEWEST_CUT = 4
 """Elements of a row that is moved by itself; shorter ones go together."""
+_APART = 0.14
+"""Part of the work on queries, keys and values of an image that is not done with that of others."""
 _MAP_RANK = 4
 _PAIR = 2
 """Distance of taps that is a step."""
-_WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
+_NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 
 
 def overhead_us(layer: Layer, overlap: Overlap, latency: Latency) -> float:
@@ -87,6 +87,14 @@ _TOLD = frozenset(
         Overhead.TURNED_ROW,
         Overhead.TURNED_PIXEL,
         Overhead.TURNED_TOKEN,
+        Overhead.TRANSPOSED,
+        Overhead.PLAIN,
+        Overhead.PLAIN_PIXEL,
+        Overhead.PLAIN_ROW,
+        Overhead.REGROUPED,
+        Overhead.SWAP,
+        Overhead.TOKENS,
+        Overhead.SLICED,
     }
 )
 """Overheads that computing times of layers tell: a march whose data do not name one has none."""
@@ -101,11 +109,10 @@ def amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount
 def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]:
     if overlap is Overlap.NONE:
         yield Overhead.UNFUSED, _unfused(layer)
-    wide = layer.input_bits >= _WIDE_BITS
     elements = math.prod(layer.output_shape) / 1e3
     rank = len(layer.output_shape)
     if is_plain(layer, latency) and math.prod(layer.output_shape[:-1]) > 1:
-        yield Overhead.PLAIN, _drained_elements(layer.output_shape, latency.plain_channels) / 1e3
+        yield from _plain(layer.output_shape, latency.plain_channels)
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
     if is_copied(layer, latency):
@@ -134,20 +141,22 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         case CostKind.LUT if latency.small_tables and small_table_elements(layer, latency.small_tables):
             yield Overhead.SMALL_TABLE, _table_amount(layer.output_shape, latency.small_tables) / 1e3
         case CostKind.LUT:
-            yield Overhead.WIDE_TABLE if wide else Overhead.TABLE, 1
+            yield Overhead.TABLE, 1
         case CostKind.REDUCE if rank > _MAP_RANK and layer.largest and layer.output_shape[-1] > 1:
             yield Overhead.DEEP_MAXIMUM, elements
         case CostKind.REDUCE if rank > _MAP_RANK:
             yield Overhead.DEEP_REDUCE, elements
         case CostKind.REDUCE:
-            yield Overhead.REDUCE, 1
             if _is_depth(layer):
+                yield Overhead.REDUCE, 1
                 yield Overhead.DEPTH_REDUCE, math.prod(layer.input_shapes[0]) / 1e3
         case CostKind.POOL:
             yield Overhead.POOL, 1
             if layer.strides == (1, 1):
                 yield Overhead.WINDOW, max(layer.kernel) // 2
             yield from _wide_pool(layer)
+        case CostKind.TRANSPOSED:
+            yield Overhead.TRANSPOSED, 1
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
@@ -208,6 +217,11 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         return
     shapes = (layer.input_shapes[0], layer.output_shape)
     match layer.motion:
+        case Motion.VIEW if len(shapes[0]) > _MAP_RANK and shapes[1][-1] == 1 < shapes[0][-1]:
+            yield Overhead.LINE, 1
+            yield Overhead.LINES, math.prod(layer.output_shape) / 1e3
+        case Motion.VIEW if _is_regrouped(layer):
+            yield Overhead.REGROUPED, _kilobytes(layer)
         case Motion.VIEW if shapes[0][-1] != shapes[1][-1]:
             yield Overhead.VIEW, max(map(_rows, map(without_ones, shapes))) * layer.output_bits / 8
         case Motion.FOLDED if latency.folding is not None and overlap is Overlap.GROUPS:
@@ -236,6 +250,7 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             yield Overhead.JOINED, _kilobytes(layer)
             yield Overhead.JOINED_ROW, _rows(shapes[0])
         case Motion.PIXELS:
+            yield Overhead.SWAP, 1
             yield Overhead.SWAPPED, _kilobytes(layer)
         case Motion.BLOCKS:
             *pixels, channels = layer.output_shape
@@ -249,17 +264,31 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             if min(shape[-1] for shape in shapes) == 1:
                 yield Overhead.SQUEEZED, math.prod(layer.output_shape) / 1e3 / together
             elif max(map(len, shapes)) > _MAP_RANK:
-                yield Overhead.DEEP_SINGLE, _kilobytes(layer)
-                if layer.kind is CostKind.TRANSPOSE:
-                    yield Overhead.DEEP_PLANE, _kilobytes(layer) / layer.output_shape[-3]
-                else:
-                    yield Overhead.DEEP_ROW, max(map(_rows, shapes))
+                yield from _deep(layer)
             else:
                 yield Overhead.SINGLE, _kilobytes(layer) / together
                 rows = min(max(map(_rows, shapes)), math.prod(layer.output_shape) / _FEWEST_CUT / 1e3)
                 yield Overhead.SINGLE_ROW, rows / together
             if vector_traffic(layer, block, vectors_above(overlap, latency)):
                 yield Overhead.SINGLE_DDR, single_bytes(layer, block) / 1e3
+
+
+def _deep(layer: Layer) -> Iterator[Amount]:
+    """Queries, keys and values that are cut, or change places: of several images most of it is done at once."""
+    if layer.kind is not CostKind.TRANSPOSE:
+        yield Overhead.DEEP_SINGLE, _kilobytes(layer)
+        yield Overhead.DEEP_ROW, max(map(_rows, (layer.input_shapes[0], layer.output_shape)))
+        return
+    share = _APART + (1 - _APART) / layer.input_shapes[0][0]
+    yield Overhead.DEEP_SINGLE, _kilobytes(layer) * share
+    yield Overhead.DEEP_PLANE, _kilobytes(layer) * share / layer.output_shape[-3]
+
+
+def _is_regrouped(layer: Layer) -> bool:
+    """Whether rows of int16, of up to three dimensions, are those of a map of several rows of pixels afterwards."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    same = layer.output_bits == _WIDE_BITS and before[-1] == after[-1]
+    return same and len(before) < _MAP_RANK == len(after) and min(after[1:3]) > 1
 
 
 def _turned(layer: Layer) -> Iterator[Amount]:
@@ -310,8 +339,15 @@ def _with_rows(shape: Sequence[int], block: int) -> int:
 
 
 def is_plain(layer: Layer, latency: Latency) -> bool:
-    """Whether int32 results leave the chip NHWC, at a rate of their own."""
-    return latency.plain_channels > 0 and layer.output_bits == _ACCUMULATOR_BITS and not layer.planar
+    """Whether results leave the chip NHWC, pixel by pixel; of bytes only where they do not pass through DDR before."""
+    narrow = layer.output_bits == _NARROW_BITS and latency.planar_row is not None
+    apart = not layer.planar or is_copied(layer, latency)
+    return latency.plain_channels > 0 and layer.leaves and apart and not narrow
+
+
+def uneven_pixels(shape: Sequence[int]) -> float:
+    """Thousands of pixels of a map, all of it, whose channels are no whole blocks; 0 of others."""
+    return math.prod(shape[:-1]) / 1e3 if shape[-1] % _BLOCK_CHANNELS else 0.0
 
 
 def is_copied(layer: Layer, latency: Latency) -> bool:
@@ -319,14 +355,13 @@ def is_copied(layer: Layer, latency: Latency) -> bool:
     return layer.copied and latency.planar_row is None and layer.output_bits < _ACCUMULATOR_BITS
 
 
-def _drained_elements(shape: Sequence[int], channels: int) -> int:
-    """Elements that leave the accumulators for a result that leaves the chip NHWC: rows are padded there too."""
-    return math.prod(shape[:-2]) * round_up(shape[-2], _PIXELS) * _plain_channels(shape[-1], channels)
-
-
-def _plain_channels(count: int, channels: int) -> int:
-    """Channels with their padding; a single one takes less."""
-    return round_up(count, min(channels, IMAGE_CHANNELS) if count == 1 else channels)
+def _plain(shape: Sequence[int], channels: int) -> Iterator[Amount]:
+    """A result that leaves the chip NHWC, ``channels`` of a pixel at a time; where those are all, rows are one."""
+    blocks = -(-shape[-1] // channels)
+    yield Overhead.PLAIN, 1
+    yield Overhead.PLAIN_PIXEL, math.prod(shape[:-1]) * blocks / 1e3
+    if blocks > 1:
+        yield Overhead.PLAIN_ROW, math.prod(shape[:-2]) * blocks / 1e3
 
 
 def small_table_elements(layer: Layer, small: SmallTables | None) -> int:

@@ -24,10 +24,12 @@ class InputTensor(TensorRecord):
         nv12: an image of a luma plane and one of half the rows with both chromas.
         inner: computed by another subgraph or by the CPU, which leave it in the layout that the subgraph wants; what
             enters the model comes as its user has it.
+        plain: left by another subgraph, pixel by pixel.
     """
 
     nv12: bool = False
     inner: bool = False
+    plain: bool = False
 
 
 class Schedule(Record):
@@ -42,6 +44,7 @@ class Schedule(Record):
         spilled: tensors inside the subgraph that are stored to DDR and loaded again.
         relaid: bytes by which inputs, outputs and spilled tensors pass through DDR again to be rearranged.
         overlap: what of the traffic goes on while layers compute.
+        by_layer: whether times of transfers are those of kinds of layers (O0), though maps are rearranged.
         cores: cores that share a frame, each with its part of the rows of every layer and with all weights.
     """
 
@@ -53,6 +56,7 @@ class Schedule(Record):
     spilled: tuple[str, ...] = ()
     relaid: dict[Name, Size] = Field(default={})
     overlap: Overlap = Overlap.ALL
+    by_layer: bool = False
     cores: Annotated[int, Field(ge=1, le=16)] = 1
 
     @model_validator(mode="after")
@@ -66,8 +70,8 @@ class Schedule(Record):
 
     @property
     def is_told_by_layer(self) -> bool:
-        """Whether each layer moves its maps by itself, and nothing is rearranged besides (O0)."""
-        return self.overlap is Overlap.NONE and not self.relaid
+        """Whether each layer moves its maps by itself (O0)."""
+        return self.overlap is Overlap.NONE and (self.by_layer or not self.relaid)
 
     def on_cores(self, cores: int) -> Schedule:
         """This schedule for ``cores`` cores; they wait for each other after every group."""
@@ -115,6 +119,7 @@ def schedule_layers(
         spilled=spilled,
         relaid=relaid_bytes(layers, [tensor.name for tensor in inputs], outputs, spilled, memory),
         overlap=memory.overlap,
+        by_layer=memory.by_layer,
     )
 
 
@@ -131,6 +136,8 @@ def _loaded(nodes: Sequence[ir.Node], nv12_inputs: Collection[str]) -> tuple[Inp
                 name, dtype = source.name or "", value.dtype.numpy().name
                 content = {"name": name, "dtype": dtype, "shape": shape_of(value), "nv12": name in nv12_inputs}
                 content["inner"] = not _enters(source)
+                producer = source.producer()
+                content["plain"] = content["inner"] and producer is not None and producer.op_type != "HzQuantize"
                 found[name] = InputTensor.model_validate(content)
     return tuple(found.values())
 

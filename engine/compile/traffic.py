@@ -18,7 +18,7 @@ from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes, row_width
 from engine.compile.unfused import unfused_costs
-from engine.ops.core.costs import CostKind
+from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 _MAP_RANK = 4
@@ -80,7 +80,7 @@ Columns = Sequence[tuple[int, int]]
 
 def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     """Traffic of each layer: weights, inputs that it is the first to read and outputs; spilled and rearranged maps."""
-    if schedule.is_told_by_layer and latency.unfused_layers:
+    if schedule.is_told_by_layer and latency.unfused_layers and not latency.unfused_computes:
         return list(_unfused_traffic(schedule, latency))
     inputs = {tensor.name: tensor for tensor in schedule.inputs}
     outputs, spilled = set(schedule.outputs), set(schedule.spilled)
@@ -125,6 +125,8 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         at_hand.add(layer.output)
         before = layer.output
         result.append((straight, detour))
+    if schedule.is_told_by_layer and latency.unfused_layers:
+        return list(_at_least_told(schedule, latency, result))
     return result
 
 
@@ -136,8 +138,25 @@ def _further_maps(shape: Sequence[int]) -> int:
 def _unfused_traffic(schedule: Schedule, latency: Latency) -> Iterator[LayerTraffic]:
     """That of layers of which each loads and stores all that it reads and computes, half of it each."""
     for layer, cost in zip(schedule.layers, unfused_costs(schedule.layers, latency), strict=True):
-        half = round(cost.moved / 2)
-        yield Traffic(_constant_bytes(layer, latency)), Traffic(half, half)
+        constants = Traffic(_constant_bytes(layer, latency))
+        yield constants, told_traffic(layer, cost.moved, latency) - constants
+
+
+def _at_least_told(schedule: Schedule, latency: Latency, found: Sequence[LayerTraffic]) -> Iterator[LayerTraffic]:
+    """``found``, or what kinds of layers tell where that is more: of those without weights, which pass more often."""
+    for layer, cost, (straight, detour) in zip(
+        schedule.layers, unfused_costs(schedule.layers, latency), found, strict=True
+    ):
+        told = told_traffic(layer, cost.moved, latency)
+        moved = straight + detour
+        more = layer.kind not in OF_WEIGHTS and told.loaded + told.stored > moved.loaded + moved.stored
+        yield (straight, told - straight) if more else (straight, detour)
+
+
+def told_traffic(layer: Layer, moved: float, latency: Latency) -> Traffic:
+    """What a layer moves at O0 by its kind, ``moved`` bytes half each way, and its weights and parameters."""
+    half = round(moved / 2)
+    return Traffic(_constant_bytes(layer, latency) + half, half)
 
 
 def _copied(schedule: Schedule, latency: Latency) -> set[str]:
@@ -255,7 +274,7 @@ def _elementwise_bytes(layer: Layer, load: WeightLoad, of_mean: bool) -> int:
     """Parameters of a layer without multiply-accumulates."""
     channels = layer.output_shape[-1]
     match layer.kind:
-        case CostKind.LUT if load.table_bytes and layer.input_bits == _NARROW_BITS:
+        case CostKind.LUT if load.table_bytes:
             return load.table_bytes
         case CostKind.MUL:
             single = any(math.prod(shape[:-1]) == 1 for shape in layer.input_shapes)
@@ -388,6 +407,8 @@ def _input_bytes(
     if tensor.nv12:
         return nv12_bytes(tensor.shape)
     extra, bits = latency.input_layer, 8 * _bytes_of(tensor.dtype)
+    if tensor.plain and latency.planar_row is None:
+        return _plain_bytes(tensor.shape, bits, latency.output_row)
     if extra.channel_bytes and math.prod(tensor.shape[1:3]) == 1:
         wide = wide_results * extra.fixed_bytes
         return round_up(math.prod(tensor.shape) * bits // 8, latency.weight_load.pixel_bytes) + wide
@@ -420,8 +441,8 @@ def _leaving(layer: Layer, latency: Latency) -> Traffic:
     With ``planar_row``, tables and products of int8 are stored, and turned into NCHW on another way through DDR.
     """
     if is_copied(layer, latency):
-        rows = ddr_bytes(layer.output_shape, layer.output_bits, latency.input_row)
-        return Traffic(stored=rows + math.prod(layer.output_shape) * layer.output_bits // 8)
+        planes = _planar_bytes(layer, latency)
+        return Traffic(stored=_plain_bytes(layer.output_shape, layer.output_bits, latency.output_row) + planes)
     size = _output_bytes(layer, latency)
     if not _is_narrow_planar(layer):
         return Traffic(stored=size)
@@ -434,10 +455,29 @@ def _leaving(layer: Layer, latency: Latency) -> Traffic:
 def _output_bytes(layer: Layer, latency: Latency) -> int:
     """Bytes of a result that leaves the subgraph."""
     if is_plain(layer, latency):
-        *pixels, channels = layer.output_shape
-        return math.prod(pixels) * row_width(channels, latency.output_row) * layer.output_bits // 8
-    row = latency.planar_row if _is_narrow_planar(layer) else None
-    return ddr_bytes(layer.output_shape, layer.output_bits, row or latency.output_row)
+        return _plain_bytes(layer.output_shape, layer.output_bits, latency.output_row)
+    return _planar_bytes(layer, latency)
+
+
+def _plain_bytes(shape: Sequence[int], bits: int, row: RowPadding) -> int:
+    """Bytes of a map that lies pixel by pixel: the channels of a pixel are padded as a row of int32 is."""
+    *pixels, channels = shape
+    return math.prod(pixels) * row_width(_words(channels, bits), row) * _ACCUMULATOR_BITS // 8
+
+
+def _words(count: int, bits: int) -> int:
+    """Elements of int32 that hold ``count`` of ``bits``."""
+    return -(-count * bits // _ACCUMULATOR_BITS)
+
+
+def _planar_bytes(layer: Layer, latency: Latency) -> int:
+    """Bytes of a result that leaves channel by channel: but on the oldest march, rows are padded as those of int32."""
+    shape, bits = layer.output_shape, layer.output_bits
+    if latency.planar_row is not None or bits == _ACCUMULATOR_BITS or len(shape) != _MAP_RANK:
+        row = latency.planar_row if _is_narrow_planar(layer) else None
+        return ddr_bytes(shape, bits, row or latency.output_row)
+    batch, height, width, channels = as_map(shape)
+    return ddr_bytes((batch, height, _words(width, bits), channels), _ACCUMULATOR_BITS, latency.output_row)
 
 
 def _is_narrow_planar(layer: Layer) -> bool:

@@ -19,6 +19,7 @@ from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.compile.sizes import IMAGE_CHANNELS
+from engine.compile.tokens import turns_tokens
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 MAPS, ENTERING, LEAVING = "maps", "entering", "leaving"
@@ -183,7 +184,7 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
         parts: list[tuple[str, Amounts]] = []
         for position in layer.converted:
             kind, rows = _conversion(layer, position, block)
-            turned = kind == "to_pixels" and _is_turned(layer, position, makers)
+            turned = kind == "to_pixels" and turns_tokens(layer, position, makers)
             if (layer.inputs[position], kind) not in changed:
                 changed.add((layer.inputs[position], kind))
                 shape = layer.input_shapes[position]
@@ -219,19 +220,6 @@ def _wanted(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> str:
     if _as_map(layer.output_shape)[3] > 1:
         kinds.discard("mul_plane")
     return next((f"{WANTED}{kind}" for kind in _WANTING if kind in kinds), "")
-
-
-def _is_turned(layer: Layer, position: int, makers: Mapping[str, Layer]) -> bool:
-    """Whether a layout change turns tokens, which lie in rows, into a map whose channels they are."""
-    maker = makers.get(layer.inputs[position])
-    if maker is None or maker.kind is not CostKind.RESHAPE or position not in layer.rearranged:
-        return False
-    return _is_of_tokens(maker) and maker.output_shape[-1] == layer.input_shapes[position][1]
-
-
-def _is_of_tokens(layer: Layer) -> bool:
-    """Whether a reshape cuts tokens into heads, or a batch, of a map of one row each."""
-    return len(layer.input_shapes[0]) < _MAP_RANK == len(layer.output_shape) and layer.input_shapes[0][0] == 1
 
 
 def _conversion(layer: Layer, position: int, block: int) -> tuple[str, float]:

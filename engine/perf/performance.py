@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.board import BoardTimes, cpu_statement
 from engine.chips.latency import Latency, ModelAccuracy, load_latency
 from engine.compile import CompiledModel
-from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
+from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, moving_us, store_us, subgraph_us
 from engine.compile.layers import Overlap
 from engine.compile.schedule import Schedule
 from engine.compile.traffic import Traffic
@@ -212,7 +212,7 @@ def _layers(
     """The layers; each takes what nothing hides, and of the rest in proportion to its computing and traffic."""
     fitted = latency.fitted
     own = [cost.overhead_us for cost in costs]
-    alone = [cost.working_us + cost.arrange_us + transfer_us(cost.traffic, fitted) for cost in costs]
+    alone = [cost.working_us + cost.arrange_us + moving_us(cost, fitted) for cost in costs]
     rest = (whole_us - sum(own)) / (sum(alone) or 1.0)
     return tuple(
         _layer(schedule, index, cost, latency, own[index] + rest * alone[index]) for index, cost in enumerate(costs)

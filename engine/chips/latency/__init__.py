@@ -303,11 +303,9 @@ class Overhead(StrEnum):
     SCALE = "scale"
     """Changes of scale."""
     TABLE = "table"
-    """Tables of int8."""
-    WIDE_TABLE = "wide_table"
-    """Tables of int16."""
+    """Tables."""
     REDUCE = "reduce"
-    """Reductions of maps of up to four dimensions."""
+    """Reductions to one channel, of maps of up to four dimensions."""
     JOIN = "join"
     """Concatenations."""
     MOVE = "move"
@@ -318,6 +316,8 @@ class Overhead(StrEnum):
     """Pools in steps of one pixel, once for every two taps of a side beyond the first."""
     RESIZE = "resize"
     """Resizing."""
+    TRANSPOSED = "transposed"
+    """Transposed convolutions."""
     SLOPED = "sloped"
     """Layers of such slopes, ..."""
     SLOPE = "slope"
@@ -354,8 +354,17 @@ class Overhead(StrEnum):
     """... and rows of each of their channels."""
     COPIED = "copied"
     """Rows of each channel of maps that leave as NCHW and as they are."""
+    SWAP = "swap"
+    """Layers in which rows change places in more than four dimensions (windows), ..."""
     SWAPPED = "swapped"
-    """Bytes of rows that change places in more than four dimensions (windows)."""
+    """... and bytes of these."""
+    REGROUPED = "regrouped"
+    """Bytes of rows of int16 that become those of a map of several rows of pixels."""
+    TOKENS = "tokens"
+    """Bytes of tokens that become channels of maps of one row: half of them one element of every head at a time, half
+    by themselves."""
+    SLICED = "sliced"
+    """Rows of maps of one channel that are cut, all parts together."""
     HEADS = "heads"
     """Bytes of rows that are cut into the heads of a product."""
     COLUMN = "column"
@@ -410,8 +419,14 @@ class Overhead(StrEnum):
     """Results of reductions of more than four dimensions."""
     DEEP_MAXIMUM = "deep_maximum"
     """Results of maxima over another than the last of more than four dimensions: it becomes the last, and goes back."""
+    READ_PIXEL = "read_pixel"
+    """Pixels, of channels that are no whole blocks of 16, of maps that another subgraph left NHWC."""
     PLAIN = "plain"
-    """Int32 elements that leave the chip NHWC, channels padded (``Latency.plain_channels``)."""
+    """Results that leave the chip NHWC, ..."""
+    PLAIN_PIXEL = "plain_pixel"
+    """... their pixels, once for so many channels (``Latency.plain_channels``), ..."""
+    PLAIN_ROW = "plain_row"
+    """... and their rows, as often, where that is more than once."""
     PLANAR = "planar"
     """Rows, of all channels together, of int32 results that leave the chip as NCHW; besides their draining."""
     SMALL_TABLE = "small_table"
@@ -566,8 +581,8 @@ class Latency(Data):
         small_tables: those that are not.
         folding: what passes through DDR where pixels become channels; none: nothing.
         unfolding: what does where channels become pixels; none: nothing.
-        plain_channels: multiple that channels of int32 results are padded to that leave the chip pixel by pixel
-            (NHWC) and drain at a rate of their own; 0: they leave as all others do.
+        plain_channels: channels of a pixel that leave the chip together where results leave it pixel by pixel (NHWC);
+            0: they leave as all others do.
         pools_by_taps: whether maxima of overlapping windows grow tap by tap, through DDR, and averages are depthwise
             layers.
         skips_whole: whether a map that bypasses windows of other layers is held whole rather than row by row.

@@ -24,7 +24,7 @@ def alone(
     kind: CostKind, shape: tuple[int, ...], *inputs: tuple[int, ...], inner: bool = True, **details: Any
 ) -> Schedule:
     """A subgraph of one layer; ``inner``: whether others in the network compute its inputs."""
-    only = layer(kind, shape, *inputs, **details)
+    only = layer(kind, shape, *inputs, **{"leaves": True, **details})
     dtype = {8: "int8", 16: "int16", 32: "int32"}[only.input_bits]
     tensors = tuple(
         InputTensor(name=name, dtype=dtype, shape=size, inner=inner)

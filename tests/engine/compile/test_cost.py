@@ -38,14 +38,19 @@ def test_dilated_layers_run_on_each_phase_apart() -> None:
     assert times[2] / times[0] == pytest.approx(14 * 14 * 4 * 8 / (28 * 32))
 
 
-def test_only_what_enters_the_model_is_brought_into_the_layout_of_the_array() -> None:
-    """bernoulli2: 28 x 28 x 64 as the user has it takes some 38 us more to load, an image nothing."""
+def test_what_enters_a_subgraph_is_brought_into_the_layout_of_the_array() -> None:
+    """bernoulli2: 28 x 28 x 64 takes some 38 us more to load, an image or a pixel nothing; elsewhere what enters the
+    model alone is arranged.
+    """
     latency = load_latency("bernoulli2")
-    entering = layer_costs(alone(CostKind.CONV, MAP, MAP, inner=False), latency)[0]
-    assert 30 < entering.arrange_us < 50
-    assert layer_costs(alone(CostKind.CONV, MAP, MAP), latency)[0].arrange_us == 0
-    image = (1, 64, 64, 3)
-    assert layer_costs(alone(CostKind.CONV, image, image, inner=False), latency)[0].arrange_us == 0
+    for inner in (False, True):
+        entering = layer_costs(alone(CostKind.CONV, MAP, MAP, inner=inner), latency)[0]
+        assert 30 < entering.arrange_us < 50
+        for free in ((1, 64, 64, 3), (1, 1, 1, 512)):
+            assert layer_costs(alone(CostKind.CONV, free, free, inner=inner), latency)[0].arrange_us == 0
+    other = load_latency("bayes-e")
+    times = [layer_costs(alone(CostKind.CONV, MAP, MAP, inner=inner), other)[0].entering_us for inner in (False, True)]
+    assert times[0] > times[1] == 0
 
 
 def test_loads_leave_one_block_of_channels_as_it_is_and_take_long_over_nv12() -> None:
@@ -209,7 +214,7 @@ def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others(
 def test_blocks_of_pixels_are_loaded_when_all_are_stored() -> None:
     """24 x 24 pixels into blocks of three (bayes-e, asked): 4,644,864 bytes are stored, then loaded."""
     latency = load_latency("bayes-e")
-    schedule = alone(CostKind.TRANSPOSE, (1, 72, 72, 8), (1, 24, 24, 72), motion=Motion.BLOCKS)
+    schedule = alone(CostKind.TRANSPOSE, (1, 72, 72, 8), (1, 24, 24, 72), motion=Motion.BLOCKS, leaves=False)
     moved = {"y": 4_644_864}
     groups = schedule.model_copy(update={"overlap": Overlap.GROUPS, "relaid": moved, "outputs": ()})
     (cost,) = layer_costs(groups, latency)
@@ -377,7 +382,11 @@ def test_cores_wait_for_each_other_between_groups() -> None:
     assert more == pytest.approx(2 * fitted.sync_us)
 
 
-def test_only_int32_results_drain() -> None:
+def test_results_of_more_than_a_byte_drain() -> None:
+    """Asked on bayes-e: a table of int16 of 64 x 64 x 21 that leaves as NCHW takes 48.7 us, 37 without what drains."""
+    fast = load_latency("bayes-e")
+    half = layer_costs(alone(CostKind.LUT, MAP, MAP, input_bits=16, output_bits=16, planar=True), fast)[0]
+    assert half.drain_us == layer_costs(alone(CostKind.CONV, MAP, MAP, output_bits=32, planar=True), fast)[0].drain_us
     latency = load_latency("bernoulli2")
     fitted = latency.fitted
     narrow, wide = (
@@ -390,12 +399,13 @@ def test_only_int32_results_drain() -> None:
 
 
 def test_what_enters_the_model_takes_more_than_what_the_model_computes() -> None:
-    """On bayes arranging the input is all that it takes; no network there tells what else it might cost."""
+    """On bayes arranging the input is all that it takes; on bernoulli2, where all are arranged, ``entry_us``."""
     for march in ("bayes-e", "bayes", "bernoulli2"):
         latency = load_latency(march)
         schedules = [alone(CONV, (1, 1, 1, 16), (1, 1, 1, 32), inner=inner) for inner in (False, True)]
         first, second = (subgraph_us(one, layer_costs(one, latency), latency.fitted) for one in schedules)
-        assert first - second > latency.fitted.entry_us >= 0
+        assert first - second > latency.fitted.entry_us - 1e-9 >= -1e-9
+        assert first > second
 
 
 ABSURD_NS = 150.0

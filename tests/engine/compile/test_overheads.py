@@ -31,11 +31,12 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.ADD, MAP, MAP, MAP), (Overhead.SUM, 1)),
         (layer(CostKind.MUL, MAP, MAP, (1, 1, 1, 16)), (Overhead.SUM, 1)),
         (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
-        (layer(CostKind.LUT, MAP, MAP, input_bits=16), (Overhead.WIDE_TABLE, 1)),
+        (layer(CostKind.LUT, MAP, MAP, input_bits=16), (Overhead.TABLE, 1)),
         (layer(CostKind.MOVE, (1, 8, 8, 8), MAP), (Overhead.MOVE, 1)),
         (layer(CostKind.POOL, (1, 4, 4, 16), MAP, strides=(2, 2)), (Overhead.POOL, 1)),
         (layer(CostKind.POOL, MAP, MAP, kernel=(5, 5)), (Overhead.WINDOW, 2)),
-        (layer(CostKind.REDUCE, (1, 1, 1, 16), MAP), (Overhead.REDUCE, 1)),
+        (layer(CostKind.REDUCE, (1, 8, 8, 1), MAP), (Overhead.REDUCE, 1)),
+        (layer(CostKind.TRANSPOSED, (1, 16, 16, 16), MAP), (Overhead.TRANSPOSED, 1)),
         (layer(CostKind.REDUCE, (1, 1, 2, 8, 8), (1, 2, 2, 8, 8)), (Overhead.DEEP_REDUCE, 0.128)),
         (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
@@ -72,7 +73,19 @@ MAP = (1, 8, 8, 16)
             layer(CostKind.TRANSPOSE, (3, 1, 2, 5, 16), (1, 5, 3, 2, 16), motion="elements"),
             (Overhead.DEEP_PLANE, 0.24),
         ),
+        (
+            layer(CostKind.TRANSPOSE, (3, 4, 2, 5, 16), (4, 5, 3, 2, 16), motion="elements"),
+            (Overhead.DEEP_SINGLE, 1.92 * (0.14 + 0.86 / 4)),
+        ),
+        (layer(CostKind.RESHAPE, (1, 12, 16, 1), (1, 1, 1, 12, 16), motion="view"), (Overhead.LINES, 0.192)),
+        (
+            layer(CostKind.RESHAPE, (1, 4, 4, 64), (1, 16, 64), motion="view", input_bits=16, output_bits=16),
+            (Overhead.REGROUPED, 2.048),
+        ),
+        (layer(CostKind.CONV, MAP, MAP, output_bits=32, leaves=True), (Overhead.PLAIN_PIXEL, 0.064)),
+        (layer(CostKind.LUT, MAP, MAP, leaves=True), (Overhead.PLAIN_PIXEL, 0.064)),
         (layer(CostKind.RESHAPE, (1, 5, 3, 2, 16), (1, 1, 5, 96), motion="elements"), (Overhead.DEEP_ROW, 0.03)),
+        (layer(CostKind.TRANSPOSE, (1, 2, 2, 4, 4, 8), (1, 2, 4, 2, 4, 8), motion="pixels"), (Overhead.SWAP, 1)),
         (layer(CostKind.TRANSPOSE, (1, 2, 2, 4, 4, 8), (1, 2, 4, 2, 4, 8), motion="pixels"), (Overhead.SWAPPED, 0.512)),
         (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.SHUFFLED_CHANNEL, 0.016)),
         (layer(CostKind.TRANSPOSE, MAP, MAP, motion="planes"), (Overhead.SHUFFLED, 0.128)),
@@ -108,6 +121,7 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     others |= {Overhead.SHUFFLED, Overhead.SHUFFLED_CHANNEL, Overhead.COLUMN, Overhead.COLUMNS}
     others |= {Overhead.JOINED, Overhead.JOINED_ROW, Overhead.DILATED, Overhead.DILATED_PHASE}
     others |= {Overhead.DILATED_PAIR, Overhead.DILATED_PAIRS, Overhead.POOL, Overhead.WINDOW, Overhead.LINE}
+    others |= {Overhead.DEPTH_REDUCE, Overhead.SWAP, Overhead.SWAPPED}
     others |= {Overhead.LINES, Overhead.JOIN, Overhead.MOVE, Overhead.UNEVEN, Overhead.UNEVEN_PART}
     others |= {Overhead.TURNED_ROW, Overhead.TURNED_PIXEL}
     others |= {Overhead.ARRANGED, Overhead.ARRANGED_PIXELS, Overhead.ARRANGED_ROWS}
@@ -197,7 +211,7 @@ def test_dilated_layers_take_what_their_pages_say(march: str, shape: tuple[int, 
     """Asked of the original: computing times in whole microseconds, a third off at most."""
     latency = load_latency(march)
     macs = math.prod(shape) * 9 * shape[-1]
-    found = alone(CostKind.CONV, shape, shape, kernel=(3, 3), dilations=(dilation, dilation), macs=macs)
+    found = alone(CostKind.CONV, shape, shape, kernel=(3, 3), dilations=(dilation, dilation), macs=macs, leaves=False)
     wait = latency.fitted.layer_us
     cost = layer_costs(found, latency)[0]
     assert cost.compute_us + cost.overhead_us - wait == pytest.approx(us, rel=0.33)
@@ -268,10 +282,13 @@ def test_each_block_of_channels_of_small_tables_begins_anew() -> None:
 
 
 def test_int32_results_of_bernoulli2_leave_by_pixel_where_nothing_wants_planes() -> None:
-    """Channels padded to 8, rows to 8 pixels; what is dequantised and turned into NCHW drains at the general rate."""
+    """Eight channels of a pixel leave together; what is dequantised and turned into NCHW drains at the general rate."""
     latency = load_latency("bernoulli2")
-    plain = layer(CostKind.CONV, (1, 4, 9, 20), MAP, output_bits=32)
-    assert list(amounts(plain, Overlap.ALL, latency)) == [(Overhead.PLAIN, 4 * 16 * 24 / 1000)]
+    plain = layer(CostKind.CONV, (1, 4, 9, 20), MAP, output_bits=32, leaves=True)
+    found = [(Overhead.PLAIN, 1), (Overhead.PLAIN_PIXEL, 4 * 9 * 3 / 1000), (Overhead.PLAIN_ROW, 4 * 3 / 1000)]
+    assert list(amounts(plain, Overlap.ALL, latency)) == found
+    few = plain.model_copy(update={"output_shape": (1, 4, 9, 5)})
+    assert [overhead for overhead, _ in amounts(few, Overlap.ALL, latency)] == [Overhead.PLAIN, Overhead.PLAIN_PIXEL]
     planar = plain.model_copy(update={"planar": True})
     assert list(amounts(planar, Overlap.ALL, latency)) == [(Overhead.PLANAR, 0.004)]
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from engine.chips.latency import load_latency
+from engine.chips.latency import Overhead, load_latency
+from engine.compile.cost import layer_costs
 from engine.compile.layers import MAXIMUM, Layer, Overlap
 from engine.compile.memory import Memory
 from engine.compile.motion import Motion
@@ -56,6 +57,29 @@ def test_channels_of_results_that_stay_nhwc_are_padded_as_pixels_of_a_row(channe
     """Asked on bayes-e: bytes stored by subgraphs of seeds 41 and 4129 to 4136, 100 columns of a product among them."""
     plain = alone(CostKind.CONV, (1, 9, 9, channels), (1, 9, 9, 16), output_bits=32, planar=False)
     assert moved("bayes-e", plain).stored == 9 * 9 * padded * 4
+
+
+def test_rows_of_bytes_are_padded_as_those_of_int32_that_hold_them() -> None:
+    """Asked on bayes-e: what leaves as it is (33 x 33 x 12: 16 bytes a pixel) and as NCHW besides (64 bytes a row)."""
+    shape = (1, 33, 33, 12)
+    both = alone(CostKind.LUT, shape, shape, planar=True, copied=True)
+    assert moved("bayes-e", both).stored == 33 * 33 * 16 + 12 * 33 * 64
+    half = alone(CostKind.LUT, (1, 24, 24, 5), (1, 24, 24, 5), input_bits=16, output_bits=16)
+    assert moved("bayes-e", half).stored == 24 * 24 * 16
+
+
+def test_what_another_subgraph_leaves_pixel_by_pixel_is_loaded_so() -> None:
+    """Asked on bayes-e: 64 x 64 x 24 loads 32 bytes a pixel; whole blocks of channels take no time besides."""
+    latency = load_latency("bayes-e")
+    taken = {}
+    for channels in (24, 32):
+        schedule = alone(CostKind.CONV, (1, 64, 64, channels), (1, 64, 64, channels))
+        plain = schedule.inputs[0].model_copy(update={"plain": True})
+        read = schedule.model_copy(update={"inputs": (plain,)})
+        costs = [layer_costs(one, latency)[0] for one in (schedule, read)]
+        assert costs[1].traffic.loaded - loaded("bayes-e", schedule) == 64 * 64 * (32 - channels)
+        taken[channels] = costs[1].overhead_us - costs[0].overhead_us
+    assert taken == {24: pytest.approx(4.096 * latency.overheads[Overhead.READ_PIXEL].us), 32: 0}
 
 
 def test_products_of_bernoulli2_load_258_bytes_per_channel() -> None:

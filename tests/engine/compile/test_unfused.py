@@ -10,10 +10,13 @@ import pytest
 from engine.chips.latency import UnfusedLayer, load_latency
 from engine.compile.cost import layer_costs
 from engine.compile.layers import Layer, Overlap
+from engine.compile.memory import Memory
 from engine.compile.motion import Motion
+from engine.compile.schedule import InputTensor, schedule_layers
 from engine.compile.unfused import _ALIKE, UnfusedCost, unfused_costs, unfused_parts
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import alone
+from tests.engine.compile.layers import layer as of_shapes
 
 BLOCK = 128
 MAP = (1, 28, 28, 64)
@@ -276,3 +279,37 @@ def test_layers_are_told_by_themselves_at_o0_alone() -> None:
     assert (other,) == layer_costs(kept, unknown)
     assert told.traffic != other.traffic
     assert told.compute_us == other.compute_us
+
+
+def test_bytes_of_the_oldest_march_are_those_of_its_transfers_and_times_those_of_kinds() -> None:
+    """Asked on bernoulli2 at O0: a convolution of 16 x 16 x 16 loads 42128 and stores 53248 bytes, its input rearranged
+    over DDR once and its result twice; an image is not rearranged, and eight pixels a row are sixteen.
+    """
+    latency = load_latency("bernoulli2")
+    relay = Memory(
+        0, 0, relay_inputs=True, relay_outputs=latency.output_relay.rows, overlap=Overlap.NONE, by_layer=True
+    )
+
+    def traffic(side: int, channels: int) -> tuple[int, int]:
+        shape, result = (1, side, side, channels), (1, side, side, 16)
+        only = of_shapes(
+            CostKind.CONV,
+            result,
+            shape,
+            output_bits=32,
+            planar=True,
+            leaves=True,
+            macs=side * side * 16 * channels,
+            weight_bytes=16 * channels,
+            parameter_bytes=128,
+        )
+        inputs = (InputTensor(name="x0", dtype="int8", shape=shape),)
+        schedule = schedule_layers("s", inputs, ("y",), (only,), relay)
+        assert schedule.is_told_by_layer
+        (cost,) = layer_costs(schedule, latency)
+        assert cost.moving_us is not None
+        return cost.traffic.loaded, cost.traffic.stored
+
+    assert traffic(16, 16) == (42128, 53248)
+    assert traffic(8, 64) == (27072, 20480)
+    assert traffic(16, 3)[1] == 49152
