@@ -145,6 +145,13 @@ class FoldAffineIntoPrevious(NodePass):
         return _folded(conv, found[1]) is not None
 
 
+def takes_in_next(conv: ir.Node) -> bool:
+    """Whether :class:`FoldAffineIntoPrevious` will make what alone reads the convolution ``conv`` part of it."""
+    reader = sole_reader(conv.outputs[0], once=True)
+    found = None if reader is None or reader.op_type not in FoldAffineIntoPrevious.op_types else affine_of(reader)
+    return found is not None and found[0] is conv.outputs[0] and _folded(conv, found[1]) is not None
+
+
 class FoldNormThroughConcat(NodePass):
     """A BatchNormalization of joined channels changes the convolutions that compute them, if those compute all.
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, own_name, static_shape
-from engine.optimize.affine import becomes_depthwise
+from engine.optimize.affine import becomes_depthwise, takes_in_next
 from engine.optimize.base import (
     Array,
     NodePass,
@@ -222,12 +222,13 @@ class SinkReshape(_Sink):
         Measured in ``yolov8_decode`` and ``yolo11``, and in ``min_ln``, ``vit_sep`` and ``detr``. Not the ``Slice`` of
         tokens that became a batch (published log of YOLOv13n, 8 times). Of other 1x1 convolutions those of one group
         and step 1, of a map whose pixels become a line, or of a line that becomes a map: 9 of 9 asked, and not of 9
-        with other shapes, ranks, windows, steps or groups (bayes-e; 2 on each other march).
+        with other shapes, ranks, windows, steps or groups (bayes-e; 2 on each other march). What becomes part of a
+        convolution does so before (56 of 56 sums behind products of four dimensions).
         """
         if MARK_PRODUCT not in node.metadata_props and not _is_pointwise(node):
             return (super().passes(node) and node.op_type not in BEHIND_RESHAPE) or is_standard(node, "Slice")
         reshape = node.inputs[0].producer() if node.inputs[0] is not None else None
-        if not is_standard(reshape, "Reshape") or reshape is None:
+        if not is_standard(reshape, "Reshape") or reshape is None or takes_in_next(node):
             return False
         before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
         if before is None or after is None or len(before) != len(after) or before[:2] != after[:2]:

@@ -99,9 +99,10 @@ def _as_permutation(before: tuple[int, ...], after: tuple[int, ...]) -> list[int
 
 
 class CancelAroundReshape(NodePass):
-    """Transpose, Reshape that only moves axes of length 1, Transpose: one ``Reshape`` where the order stays.
+    """Transpose, Reshape that moves axes of length 1 or makes a line of pixels, Transpose: one ``Reshape``.
 
-    The rows of attention in front of a product with a matrix (``min_ln``, ``vit_sep``, ``detr``).
+    Where the order stays. The rows of attention in front of a product with a matrix (``min_ln``, ``vit_sep``,
+    ``detr``); maps with channels last, flattened in front of a product (:func:`_makes_a_line`).
     """
 
     op_types = frozenset({"Transpose"})
@@ -116,15 +117,40 @@ class CancelAroundReshape(NodePass):
         if result is None or any(shape is None for shape in shapes):
             return False
         source, inner, outer = (shape for shape in shapes if shape is not None)
-        if [size for size in inner if size != 1] != [size for size in outer if size != 1]:
+        moves_ones = [size for size in inner if size != 1] == [size for size in outer if size != 1]
+        if not moves_ones and not _makes_a_line(first, reshape, node):
             return False
         elements = np.arange(int(np.prod(source))).reshape(source).transpose(attribute(first, "perm", ()))
         if np.any(np.diff(elements.reshape(outer).transpose(attribute(node, "perm", ())).reshape(-1)) != 1):
             return False
         reshape.replace_input_with(0, first.inputs[0])
-        replace_constant(reshape, 1, np.asarray(result, np.int64))
+        target = np.asarray(result, np.int64)
+        reshape.replace_input_with(1, add_initializer(graph_of(node), f"{node.name}_reshape_target_shape", target))
         absorb_next(reshape, node)
         return True
+
+
+def _makes_a_line(first: ir.Node, reshape: ir.Node, last: ir.Node) -> bool:
+    """Whether ``reshape`` makes a line of two axes, or two axes of a line, between Transposes that undo each other.
+
+    Of four dimensions, and where the first of the two is as long as no other axis: the original finds it by its size.
+    230 of 232 asked on bayes-e, 90 of 91 on bernoulli2, 41 of 41 on bayes; not between other Transposes, of other
+    ranks, to two other axes.
+    """
+    before, after = static_shape(reshape.inputs[0]) or (), static_shape(reshape.outputs[0]) or ()
+    perms = [attribute(each, "perm", ()) for each in (first, last)]
+    if len(before) != len(after) or len(before) != _MAP_RANK or [perms[0][axis] for axis in perms[1]] != [0, 1, 2, 3]:
+        return False
+    for axis in range(1, _MAP_RANK - 1):
+        for pair, line, whole in ((before, after, before), (after, before, after)):
+            first_size, ends = pair[axis], (*pair[:axis], *pair[axis + 2 :])
+            joined = sorted(line[axis : axis + 2]) == [1, first_size * pair[axis + 1]]
+            if joined and 1 not in pair[axis : axis + 2] and ends == (*line[:axis], *line[axis + 2 :]):
+                return whole.count(first_size) == 1
+    return False
+
+
+_MAP_RANK = 4
 
 
 class ReshapeBeforeTransposes(NodePass):
