@@ -27,7 +27,20 @@ FOLDER = Path(__file__).parent / "data"
 """Answers by march; those of the folder ``waiting`` take part in no fit yet."""
 APART_FILES = tuple(
     FOLDER / f"apart{suffix}.jsonl"
-    for suffix in ("", "_4130", "_4131", "_4132", "_4133", "_4134", "_4135", "_4136", "_4137", "_4138", "_4139", "_4140")
+    for suffix in (
+        "",
+        "_4130",
+        "_4131",
+        "_4132",
+        "_4133",
+        "_4134",
+        "_4135",
+        "_4136",
+        "_4137",
+        "_4138",
+        "_4139",
+        "_4140",
+    )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""
 LEAST = 5
