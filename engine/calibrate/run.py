@@ -21,6 +21,7 @@ from engine.calibrate.methods.thresholds import (
     calibration_tensors,
     note_rules,
     threshold_sources,
+    thresholds_in,
     unsigned_of,
 )
 from engine.calibrate.methods.wide import widen_results
@@ -90,7 +91,7 @@ def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Mode
         base, *others = candidates_of(options)
         logger.info("Choosing a calibration method per tensor: nodewise_methods.")
         return choose_per_tensor(subject, base, others)
-    thresholds = dict(subject.statistics.thresholds(options))
+    thresholds = thresholds_in(subject.placed, subject.statistics, options)
     if method_of(options).is_of_int8:
         sources = threshold_sources(subject.placed)
         wide = [sources.get(str(node.name), "") for node in calibration_nodes(subject.placed) if _is_wide(node)]

@@ -9,9 +9,9 @@ import hashlib
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any
@@ -31,15 +31,20 @@ from engine.calibrate.methods.thresholds import (
     calibrate,
     only_measured,
     threshold_sources,
+    thresholds_in,
     unsigned_of,
+    with_slices_apart,
 )
+from engine.calibrate.statistics.distribution import as_channels
 from engine.calibrate.statistics.statistics import Statistics
+from engine.floats.border_columns import with_border_columns
 from engine.floats.compare import cosine32
-from engine.floats.float_model import FloatSession
+from engine.floats.float_model import FloatSession, Kernels
+from engine.floats.grouping import group_size
 from engine.floats.switched import SwitchedModel, SwitchedSample
-from engine.graph.scales import scale_source
+from engine.graph.scales import scale_source, set_scale_source
 from engine.ir import Calibration, calibration_nodes, read_calibration, to_bytes
-from engine.rulebook.integers import DEFAULT_FIRST_SAMPLE, imitates
+from engine.rulebook.integers import BORDER_COLUMNS, DEFAULT_FIRST_SAMPLE, imitates
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -75,6 +80,7 @@ class Subject:
         statistics: of its tensors, for all candidates.
         data: calibration data.
         threads: CPU threads; None for all.
+        border_columns: see :class:`engine.calibrate.statistics.collection.StatisticsOptions`; here of what is compared.
     """
 
     optimized: ir.Model
@@ -82,11 +88,17 @@ class Subject:
     statistics: Statistics
     data: CalibrationData
     threads: int | None = None
+    border_columns: bool = False
+
+    def as_run(self, model: ir.Model) -> ir.Model:
+        """``model`` with averages as they are computed where models are compared."""
+        return with_border_columns(model) if self.border_columns else model
 
     @cached_property
     def similarities(self) -> dict[str, float]:
         """What was found of this model with these statistics so far, by digest of a sample and what was tried on it."""
-        digest, kept = _digest(to_bytes(self.placed)), self.statistics.similarities
+        digest = _digest(to_bytes(self.placed), str(self.border_columns).encode())
+        kept = self.statistics.similarities
         found = kept.get(digest, {})
         kept.clear()
         kept[digest] = found
@@ -111,11 +123,13 @@ class Search(ABC):
 class ModelwiseSearch(Search):
     """``default``: the method whose outputs are most similar to the float ones.
 
-    As in the original (rule ``method.default-first-sample``) the first sample decides between methods per tensor,
-    unless ``compatibility`` is ``clean``: a mean over samples is the steadier estimate on other data. A method
-    that reaches :data:`SIMILAR` there is taken. Below, asymmetric forms compete too (``centernet``; provisional), and
-    the mean decides whether the best goes per channel, for which the original has no rule that is known.
-    ``per_channel`` is searched, so it need not be set.
+    As in the original (rule ``method.default-first-sample``) the first sample decides, unless ``compatibility`` is
+    ``clean``: a mean over samples is the steadier estimate on other data. The best method per tensor is taken if it
+    reaches :data:`SIMILAR` there. Below, all forms compete: asymmetric, per channel, and both. Those per channel are
+    compared with channels multiplied where they are quantised, and with weights as they are per tensor
+    (:class:`ScaledSession`); only what is taken has weights that are divided. Of more than :data:`MAX_SAMPLES` samples
+    the mean decides whether the best form per tensor goes per channel: so EfficientNet-Lite0 has the original's choice,
+    for which no rule is known (provisional). ``per_channel`` is searched, so it need not be set.
     """
 
     log_name = "modelwise search"
@@ -132,7 +146,8 @@ class ModelwiseSearch(Search):
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
         first = imitates(DEFAULT_FIRST_SAMPLE, options.compatibility)
-        field = _race(subject, _in_turn(options), first)
+        subject = replace(subject, border_columns=imitates(BORDER_COLUMNS, options.compatibility))
+        field = (_on_first_sample if first else _race)(subject, _in_turn(options))
         best = min(field, key=lambda candidate: field[candidate].loss)
         for candidate, runner in field.items():
             logger.debug("Mean cosine similarity of %s: %.6f", candidate.log_name, 1 - runner.loss)
@@ -213,9 +228,35 @@ class _Runner:
         self.losses = np.append(self.losses, [1 - self._known[key] for key in keys])
 
 
-def _race(
-    subject: Subject, candidates: Sequence[CalibrationOptions], by_first: bool
-) -> dict[CalibrationOptions, _Runner]:
+def _on_first_sample(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
+    """The candidate that the first sample leaves; see :class:`ModelwiseSearch`.
+
+    Args:
+        subject: what the search works on.
+        candidates: per tensor, signed; of equally good ones the first is taken.
+    """
+    with ThreadPoolExecutor(subject.threads) as pool:
+        found = _pending(subject, candidates, pool)
+        block = _read(subject, [0], _float_session(subject))
+        field = _best(_per_tensor(subject, found, exact=True), block)
+        if next(iter(field.values())).loss <= 1 - SIMILAR:
+            return field
+        forms = [found, _asymmetric(subject, found)]
+        if len(subject.data) > MAX_SAMPLES and _differs_per_channel(subject):
+            (best,) = _best(field | _per_tensor(subject, forms[1], exact=True), block)
+            left = _per_tensor(subject, {best: {**forms[0], **forms[1]}[best]})
+            return _halve(subject, left, _float_session(subject, exact=False))
+        for form in forms if _differs_per_channel(subject) else ():
+            options = [option.model_copy(update={"per_channel": True}) for option in form]
+            forms = [*forms, _per_channel_after_first(subject, _pending(subject, options, pool))]
+        # Of equally good forms of the percentile and the maximum the original takes the percentile there.
+        for form in forms[1:]:
+            in_turn = sorted(form, key=lambda option: option.max_percentile)
+            field |= _per_tensor(subject, {option: form[option] for option in in_turn}, exact=True)
+        return _best(field, block)
+
+
+def _race(subject: Subject, candidates: Sequence[CalibrationOptions]) -> dict[CalibrationOptions, _Runner]:
     """What successive halving leaves of ``candidates``, which are per tensor and give tensors the same types.
 
     The best so far then enters per channel as well, where that makes a difference; it catches up on the others.
@@ -223,33 +264,50 @@ def _race(
     Args:
         subject: what the search works on.
         candidates: per tensor.
-        by_first: the first sample leaves one of them.
     """
     with ThreadPoolExecutor(subject.threads) as pool:
-        thresholds = [pool.submit(subject.statistics.thresholds, candidate) for candidate in candidates]
-        expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
-        found = dict(zip(candidates, (pending.result for pending in thresholds), strict=True))
-        field = _per_tensor(subject, found)
-        if by_first:
-            field = _best_on_first(subject, field, expected)
-            if next(iter(field.values())).loss <= 1 - SIMILAR:
-                return field
-            field |= _per_tensor(subject, _asymmetric(subject, found))
-            field = _best_on_first(subject, field, expected)
-            if not _differs_per_channel(subject):  # nothing is left to compare it with
-                return field
-        return _halve(subject, field, expected)
+        field = _per_tensor(subject, _pending(subject, candidates, pool))
+        return _halve(subject, field, _float_session(subject, exact=False))
+
+
+def _pending(subject: Subject, candidates: Sequence[CalibrationOptions], pool: ThreadPoolExecutor) -> _Pending:
+    """The thresholds of ``candidates``, being computed."""
+    given = partial(thresholds_in, subject.placed, subject.statistics)
+    thresholds = [pool.submit(given, candidate) for candidate in candidates]
+    return dict(zip(candidates, (each.result for each in thresholds), strict=True))
+
+
+def _per_channel_after_first(subject: Subject, found: _Pending) -> _Pending:
+    """``found`` per channel as the original has it in this search: where samples run one by one, the largest values of
+    tensors with several thresholds are those of the first sample, or the percentile's where that is larger
+    (38 tensors of eight networks; what ``kl`` takes there is not known).
+    """
+    of_percentile = next(values for option, values in found.items() if option.max_percentile < 1) if found else None
+    largest = next((option for option in found if option.log_name.startswith("max:")), None)
+    if of_percentile is None or largest is None or group_size(subject.optimized) > 1:
+        return found
+
+    @cache
+    def limited() -> Thresholds:
+        own, least = found[largest](), of_percentile()
+        first = _largest_of_first(subject, _with_several(own))
+        return {name: max(least[name], first[name], key=max) if name in first else own[name] for name in own}
+
+    return {**found, largest: limited}
+
+
+def _float_session(subject: Subject, *, exact: bool = True) -> Callable[[], FloatSession]:
+    """Gives the session of the float model; ``exact``: in the order of sums of the original."""
+    kernels = Kernels.PLAIN if exact else Kernels.FAST
+    return cache(lambda: FloatSession(subject.as_run(subject.optimized), kernels=kernels, threads=subject.threads))
 
 
 def _differs_per_channel(subject: Subject) -> bool:
     return any(tensor.equalized for tensor in subject.statistics.tensors.values())
 
 
-def _best_on_first(
-    subject: Subject, field: Mapping[CalibrationOptions, _Runner], expected: Callable[[], FloatSession]
-) -> dict[CalibrationOptions, _Runner]:
-    """The candidate that is best on the first sample; ``expected``: as for _halve."""
-    block = _read(subject, [0], expected)
+def _best(field: Mapping[CalibrationOptions, _Runner], block: _Block) -> dict[CalibrationOptions, _Runner]:
+    """The candidate that is best on the sample of ``block``."""
     for candidate, runner in field.items():
         if not runner.losses.size:
             runner.run(block)
@@ -291,29 +349,55 @@ _Pending = Mapping[CalibrationOptions, Callable[[], Thresholds]]
 
 
 def _per_tensor(
-    subject: Subject, thresholds: _Pending, measured: ir.Model | None = None
+    subject: Subject, thresholds: _Pending, measured: ir.Model | None = None, *, exact: bool = False
 ) -> dict[CalibrationOptions, _Runner]:
-    """Candidates per tensor, which give tensors the same types.
+    """Candidates that give tensors the same types, run with one threshold per tensor.
 
     Args:
         subject: what the search works on.
-        thresholds: of the candidates.
+        thresholds: of the candidates. Where they are per channel, the tensor's channels are multiplied so that the
+            largest threshold holds for all.
         measured: what is run of it; None for all.
+        exact: sums are in the order of the original.
     """
     if not thresholds:
         return {}
-    unsigned = unsigned_of(subject.placed, next(iter(thresholds)))
-    session = cache(partial(ScaledSession, measured or subject.placed, unsigned, threads=subject.threads))
+    first = next(iter(thresholds))
+    unsigned = unsigned_of(subject.placed, first)
+    kernels = Kernels.PLAIN if exact else Kernels.FAST
+    session = cache(
+        lambda: ScaledSession(
+            subject.as_run(measured or subject.placed),
+            unsigned,
+            factors=_factors(subject, _with_several(thresholds[first]())),
+            kernels=kernels,
+            threads=subject.threads,
+        )
+    )
+    part = ("all" if measured is None else "measured") + (" multiplied" if first.per_channel else "") + f" {kernels}"
 
-    def runner(found: Callable[[], Thresholds]) -> _Runner:
+    def runner(option: CalibrationOptions, found: Callable[[], Thresholds]) -> _Runner:
         return _Runner(
             subject.similarities,
-            cache(lambda: _identity(found(), unsigned, "all" if measured is None else "measured")),
+            cache(lambda: _identity(found(), unsigned, part)),
             lambda: apply_thresholds(subject.placed, found(), unsigned=unsigned),
-            lambda feed, samples: session().run(feed, samples, found()),
+            lambda feed, samples: session().run(
+                feed, samples, {name: (max(values),) for name, values in found().items()}
+            ),
         )
 
-    return {candidate: runner(found) for candidate, found in thresholds.items()}
+    return {candidate: runner(candidate, found) for candidate, found in thresholds.items()}
+
+
+def _with_several(thresholds: Thresholds) -> list[str]:
+    """The names of the tensors with several ``thresholds``."""
+    return [name for name, values in thresholds.items() if len(values) > 1]
+
+
+def _factors(subject: Subject, names: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+    """What the channels of tensors are multiplied by, by name, where they have factors."""
+    factors = {name: subject.statistics.tensors[name].factors for name in names}
+    return {name: values for name, values in factors.items() if values is not None}
 
 
 def _asymmetric(subject: Subject, thresholds: _Pending) -> _Pending:
@@ -330,7 +414,7 @@ def _per_channel(subject: Subject, candidate: CalibrationOptions) -> _Runner:
     unsigned = unsigned_of(subject.placed, candidate)
     return _Runner(
         subject.similarities,
-        cache(lambda: _identity(subject.statistics.thresholds(candidate), unsigned, "all")),
+        cache(lambda: _identity(thresholds_in(subject.placed, subject.statistics, candidate), unsigned, "all")),
         model,
         lambda feed, _: session().run(feed),
     )
@@ -342,6 +426,19 @@ def _identity(thresholds: Thresholds, unsigned: Collection[str], part: str) -> s
     ``part`` says what of the model is quantised.
     """
     return _digest(repr([sorted(thresholds.items()), sorted(unsigned), part]).encode())
+
+
+def _largest_of_first(subject: Subject, names: Sequence[str]) -> Thresholds:
+    """The thresholds per channel of each tensor if only the first sample's largest values counted."""
+    sample, model = subject.data.read(0, 1), subject.as_run(subject.optimized)
+    computed = [name for name in names if name not in sample]
+    session = partial(FloatSession, model, computed, threads=subject.threads, kernels=Kernels.PLAIN)
+    found = {**sample, **(session().run(sample) if computed else {})}
+    largest = {}
+    for name, factors in _factors(subject, names).items():
+        maxima = np.abs(as_channels(found[name])).max(axis=(0, 2)) * factors
+        largest[name] = tuple(float(value) for value in maxima.max() / factors)
+    return largest
 
 
 def _split(arrays: Arrays, samples: int) -> list[Arrays]:
@@ -374,7 +471,7 @@ class LayerwiseSearch(Search):
     """``mix``: one method, and the best of all for every tensor that it alone makes a difference with.
 
     The base is the method whose outputs are most similar on the first sample where nothing is quantised but what has a
-    threshold of its own (:func:`only_measured`; 62 of 65 networks). A tensor's similarity is that of the model's
+    threshold of its own (:func:`only_measured`; 94 of 97 networks). A tensor's similarity is that of the model's
     outputs on the last sample where nothing but this tensor is quantised; tensors of less than :data:`SENSITIVE` take
     the method of the largest, the better on the first sample where several are equal. Tensors that are tied, or take
     the largest threshold of several, follow. So are all 114 tensors with a threshold of their own in ``yolov8_decode``
@@ -390,6 +487,7 @@ class LayerwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
+        subject = replace(subject, border_columns=imitates(BORDER_COLUMNS, options.compatibility))
         base, *others = self._ranked(subject, self.candidates(options))
         trials = _Trials(subject)
         logger.info(
@@ -420,10 +518,9 @@ class LayerwiseSearch(Search):
 
     def _ranked(self, subject: Subject, candidates: Sequence[CalibrationOptions]) -> list[CalibrationOptions]:
         """``candidates`` from the base on; see the class."""
-        expected = cache(partial(FloatSession, subject.optimized, threads=subject.threads))
         pending = {each: partial(subject.statistics.thresholds, each) for each in candidates}
-        runners = _per_tensor(subject, pending, only_measured(subject.placed))
-        block = _read(subject, [0], expected)
+        runners = _per_tensor(subject, pending, only_measured(subject.placed), exact=True)
+        block = _read(subject, [0], _float_session(subject))
         for runner in runners.values():
             runner.run(block)
         return sorted(runners, key=lambda candidate: runners[candidate].loss)
@@ -431,13 +528,15 @@ class LayerwiseSearch(Search):
     def _merged(self, subject: Subject, base: CalibrationOptions, chosen: Mapping[str, CalibrationOptions]) -> ir.Model:
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
         thresholds = dict(subject.statistics.thresholds(base))
-        nodes = calibration_nodes(subject.placed)
-        followers = {str(node.name) for node in nodes if scale_source(node).follows}
-        sources = threshold_sources(subject.placed)
-        for name, option in chosen.items():
-            if name not in followers:
-                thresholds[sources[name]] = subject.statistics.tensors[sources[name]].thresholds(option)
-        return apply_thresholds(subject.placed, thresholds, unsigned=unsigned_of(subject.placed, base))
+        apart, placed = with_slices_apart(subject.placed), subject.placed.clone()
+        followers = {str(node.name) for node in calibration_nodes(apart) if scale_source(node).follows}
+        sources = threshold_sources(apart)
+        for node in calibration_nodes(placed):
+            name = str(node.name)
+            if name in chosen and name not in followers:
+                set_scale_source(node, replace(scale_source(node), of=None))
+                thresholds[sources[name]] = subject.statistics.tensors[sources[name]].thresholds(chosen[name])
+        return apply_thresholds(placed, thresholds, unsigned=unsigned_of(placed, base))
 
 
 class _Trials:
@@ -452,13 +551,15 @@ class _Trials:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
+        self._placed = with_slices_apart(subject.placed)
         self.names = list(threshold_sources(subject.placed))
         self._last = subject.data.read(len(subject.data) - 1, len(subject.data))
         self._known = subject.similarities
 
     @cached_property
     def _sample(self) -> SwitchedSample:
-        (sample,) = SwitchedModel(self._subject.placed, self.names, threads=self._subject.threads).on(self._last)
+        placed = self._subject.as_run(self._subject.placed)
+        (sample,) = SwitchedModel(placed, self.names, threads=self._subject.threads).on(self._last)
         return sample
 
     def similarities(self, method: CalibrationOptions, names: Sequence[str]) -> dict[str, float]:
@@ -467,7 +568,7 @@ class _Trials:
         Its threshold is that of ``method``."""
         if not names:
             return {}
-        nodes = calibration_nodes(calibrate(self._subject.placed, self._subject.statistics, method))
+        nodes = calibration_nodes(calibrate(self._placed, self._subject.statistics, method))
         calibrations = {str(node.name): read_calibration(node) for node in nodes}
         sample = _digest_of_sample(self._last)
         keys = {name: _digest_of_trial(sample, name, calibrations[name]) for name in names}

@@ -10,11 +10,13 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate.methods.asymmetric import unsigned_tensors
+from engine.calibrate.methods.channels import tensors_of_wide_sums
 from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions, method_of
 from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.calibrate.statistics.statistics import Statistics
 from engine.errors import ModelError
-from engine.graph.scales import Gated, Term, scale_source
+from engine.facts.moves import WAITING
+from engine.graph.scales import OWN, Gated, Term, scale_source, set_scale_source
 from engine.ir import (
     QMAX,
     UNSIGNED,
@@ -41,8 +43,35 @@ def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
     """The float tensors of which :func:`calibrate` needs statistics, in graph order, each once.
 
     Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
+    Besides, slices that ``mix`` first measures by themselves (:func:`with_slices_apart`).
     """
-    return tuple(dict.fromkeys(threshold_sources(placed).values()))
+    apart = (str(before_calibration(node.outputs[0]).name) for node in _slices_apart(placed))
+    return tuple(dict.fromkeys([*threshold_sources(placed).values(), *apart]))
+
+
+def with_slices_apart(placed: ir.Model) -> ir.Model:
+    """A copy of ``placed`` where a slice has a threshold of its own that takes the scale of a shuffle behind it.
+
+    So the original's ``mix`` measures a slice that something computes with (a ShuffleNet unit: 12 of 12 networks of one
+    unit on three marches have as many measured tensors), and gives it what it then chooses for it (two).
+    """
+    model = placed.clone()
+    for node in _slices_apart(model):
+        set_scale_source(node, OWN)
+    return model
+
+
+def _slices_apart(placed: ir.Model) -> list[ir.Node]:
+    """The ``HzCalibration`` nodes of slices that something computes with and whose scale is not that of their input."""
+    found = []
+    for node in calibration_nodes(placed):
+        producer, root = before_calibration(node.outputs[0]).producer(), scale_source(node).of
+        if root is None or producer is None or producer.op_type != "Slice" or producer.inputs[0] is None:
+            continue
+        is_computed_with = any(reader.op_type not in {*WAITING, "Concat"} for reader in node.outputs[0].consumers())
+        if is_computed_with and before_calibration(producer.inputs[0]).name != root:
+            found.append(node)
+    return found
 
 
 def threshold_sources(placed: ir.Model) -> dict[str, str]:
@@ -90,9 +119,28 @@ def calibrate(placed: ir.Model, statistics: Statistics, options: CalibrationOpti
         ConfigError: the statistics were not collected for these options.
         ModelError: the statistics lack a tensor.
     """
-    thresholds = statistics.thresholds(options) if method_of(options).needs_data else None
+    thresholds = thresholds_in(placed, statistics, options) if method_of(options).needs_data else None
     keep = options.calibration_type is CalibrationType.LOAD
     return apply_thresholds(placed, thresholds, keep, unsigned_of(placed, options))
+
+
+def thresholds_in(
+    placed: ir.Model, statistics: Statistics, options: CalibrationOptions
+) -> dict[str, tuple[float, ...]]:
+    """The thresholds of ``options`` by name of the float tensor, several only where ``placed`` allows it.
+
+    Args:
+        placed: model from :func:`engine.place.place`.
+        statistics: as for :func:`calibrate`.
+        options: method and granularity.
+    """
+    found = dict(statistics.thresholds(options))
+    if options.per_channel:
+        single = options.model_copy(update={"per_channel": False})
+        found |= {
+            name: statistics.tensors[name].thresholds(single) for name in tensors_of_wide_sums(placed) if name in found
+        }
+    return found
 
 
 def unsigned_of(placed: ir.Model, options: CalibrationOptions) -> frozenset[str]:
@@ -137,7 +185,7 @@ def only_measured(placed: ir.Model) -> ir.Model:
 
     So the original compares methods for ``mix``; it calibrates the rest afterwards. Outputs of the network stay.
     """
-    model = placed.clone()
+    model = with_slices_apart(placed)
     for node in calibration_nodes(model):
         source, value, result = scale_source(node), node.inputs[0], node.outputs[0]
         takes_another = source.follows and (source.of is not None or source.gated is None)

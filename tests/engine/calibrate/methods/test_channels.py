@@ -7,7 +7,12 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 
-from engine.calibrate.methods.channels import ChannelReaders, is_large, tensors_per_channel
+from engine.calibrate.methods.channels import (
+    ChannelReaders,
+    is_large,
+    tensors_of_wide_sums,
+    tensors_per_channel,
+)
 from engine.ir import MARK_MARCH
 from tests.engine.calibrate.models import add_calibration, graph
 
@@ -181,3 +186,19 @@ def test_readers_are_found_behind_calibration() -> None:
     model.metadata_props[MARK_MARCH] = "bayes-e"
     add_calibration(model, "c")
     assert list(tensors_per_channel(model, ["c"])) == ["c"]
+
+
+@pytest.mark.parametrize(("first", "second", "kept"), [("int16", "int8", True), ("int8", "int8", False)])
+def test_what_a_sum_in_int16_reads_or_gives_keeps_one_threshold(first: str, second: str, kept: bool) -> None:
+    """No convolution computes such a sum; one operand that is not quantised is a convolution's own result."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv"),
+        helper.make_node("Add", ["a", "x"], ["s"], name="sum"),
+        helper.make_node("Relu", ["s"], ["r"], name="relu"),
+        helper.make_node("Conv", ["r", "w"], ["y"], name="last"),
+    ]
+    model = graph(nodes, {"x": (1, 2, 4, 4)}, ["y"], {"w": WEIGHTS["w"]})
+    add_calibration(model, "x", qtype=first)
+    assert not tensors_of_wide_sums(model)
+    add_calibration(model, "a", qtype=second)
+    assert tensors_of_wide_sums(model) == ({"x", "a", "s", "r"} if kept else set())

@@ -111,3 +111,17 @@ def test_custom_operators() -> None:
     for name in ("x", "z", "t", "u"):
         add_calibration(model, name)
     check(model, ("x", "z", "t", "u"))
+
+
+def test_channels_are_multiplied_where_they_are_quantised() -> None:
+    """The integers of each channel are those of its own scale, and what reads it sees the channel again."""
+    model = graph([helper.make_node("Relu", ["x"], ["y"], name="last")], {"x": SHAPE}, ["y"], {})
+    add_calibration(model, "x")
+    factors = np.float32([1, 4, 2])
+    feed = {"x": np.random.default_rng(3).uniform(0, 1, SHAPE).astype(np.float32) / factors.reshape(1, 3, 1, 1)}
+    session = ScaledSession(model, factors={"x": factors})
+    (found,) = session.run(feed, 1, {"x": (1.0,)}).values()
+    steps = (np.float32(1 / 127) / factors).reshape(1, 3, 1, 1)
+    np.testing.assert_allclose(found, np.rint(feed["x"] / steps) * steps, rtol=1e-5)
+    (plain,) = ScaledSession(model).run(feed, 1, {"x": (1.0,)}).values()
+    assert np.abs(plain - feed["x"]).max() > 2 * np.abs(found - feed["x"])[:, 1:].max()
