@@ -282,7 +282,7 @@ def _per_channel_after_first(subject: Subject, found: _Pending) -> _Pending:
     tensors with several thresholds are those of the first sample, or the percentile's where that is larger
     (38 tensors of eight networks; what ``kl`` takes there is not known).
     """
-    of_percentile = next(values for option, values in found.items() if option.max_percentile < 1) if found else None
+    of_percentile = next((values for option, values in found.items() if option.max_percentile < 1), None)
     largest = next((option for option in found if option.log_name.startswith("max:")), None)
     if of_percentile is None or largest is None or group_size(subject.optimized) > 1:
         return found
