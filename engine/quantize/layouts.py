@@ -122,7 +122,7 @@ def _cancel_around(graph: ir.Graph, node: ir.Node, dequantize: ir.Node) -> None:
 def _cancel_around_reshape(graph: ir.Graph, node: ir.Node, reshape: ir.Node, names: Naming) -> None:
     """NHWC to NCHW, Reshape that keeps N and C, NCHW to NHWC: on the BPU only the Reshape stays, of H and W.
 
-    Unless they are int16 and the last is a Transpose of the float graph (128 of 128 asked on bayes-e and bayes).
+    Unless they are int16 and the last is a Transpose of the float graph (asked on bayes-e and bayes).
 
     Exact for every shape: per sample and channel both ways keep the order of the pixels, however H and W cut it.
     """

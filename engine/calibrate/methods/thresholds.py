@@ -62,14 +62,17 @@ def with_slices_apart(placed: ir.Model) -> ir.Model:
 
 
 def _slices_apart(placed: ir.Model) -> list[ir.Node]:
-    """The ``HzCalibration`` nodes of slices that something computes with and whose scale is not that of their input."""
+    """The ``HzCalibration`` nodes of slices that something computes with and whose scale is that of a shuffle.
+
+    Not those that take the scale of another slice beside them (queries and values of ``draw_45_207``).
+    """
+    shuffled = {node.outputs[0].name for node in placed.graph if node.op_type == "HzChannelShuffle"}
     found = []
     for node in calibration_nodes(placed):
-        producer, root = before_calibration(node.outputs[0]).producer(), scale_source(node).of
-        if root is None or producer is None or producer.op_type != "Slice" or producer.inputs[0] is None:
+        producer = before_calibration(node.outputs[0]).producer()
+        if producer is None or producer.op_type != "Slice" or scale_source(node).of not in shuffled:
             continue
-        is_computed_with = any(reader.op_type not in {*WAITING, "Concat"} for reader in node.outputs[0].consumers())
-        if is_computed_with and before_calibration(producer.inputs[0]).name != root:
+        if any(reader.op_type not in {*WAITING, "Concat"} for reader in node.outputs[0].consumers()):
             found.append(node)
     return found
 
