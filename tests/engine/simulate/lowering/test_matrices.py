@@ -11,14 +11,14 @@ from engine.simulate.lowering.matrices import crossing, finished, gathered, halv
 
 
 def test_multiplications_or_loads_are_what_takes_longest() -> None:
-    assert in_place(3, 192, 64, 0.0, MOST_HIGH) == 3 * 3 * 4
-    assert in_place(3, 192, 16, 1.0, MOST_HIGH) > 3 * 3
-    assert in_place(3, 192, 64, 0.0, SIDE) > in_place(3, 192, 64, 0.0, MOST_HIGH)
+    assert in_place(3, 192, 4 * LANES, 0.0, MOST_HIGH) == 3 * 3 * 4
+    assert in_place(3, 192, LANES, 1.0, MOST_HIGH) > 3 * 3
+    assert in_place(3, 192, 4 * LANES, 0.0, SIDE) > in_place(3, 192, 4 * LANES, 0.0, MOST_HIGH)
 
 
 @pytest.mark.parametrize(("pieces", "size", "is_better"), [(1, 64, True), (3, 192, True), (9, 4, True), (7, 8, False)])
 def test_windows_are_gathered_where_many_short_pieces_fill_a_register(pieces: int, size: int, is_better: bool) -> None:
-    channels = 64 if is_better else 512
+    channels = (4 if is_better else 32) * LANES
     assert (
         in_place(pieces, size, channels, crossing(size), MOST_HIGH) <= gathered(pieces, size, channels)
     ) == is_better
