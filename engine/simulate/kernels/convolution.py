@@ -31,10 +31,12 @@ from engine.simulate.kernels.tiles import (
     BLOCK_ROWS,
     BLOCK_VECTORS,
     DEPTH,
+    FEWER,
     FINISHED,
     FINISHED_ROWS,
     MATRICES,
     MAX_VECTORS,
+    MOST_AT_ONCE,
     MOST_HIGH,
     MOST_WIDE,
     PAIR,
@@ -43,6 +45,7 @@ from engine.simulate.kernels.tiles import (
     REGISTER_BYTES,
     ROW_BYTES,
     ROWS,
+    RUN,
     STAGING_BYTES,
     STEP_BYTES,
 )
@@ -61,6 +64,7 @@ from engine.simulate.kernels.vector import (
     prefetch,
     widen_run,
 )
+from engine.simulate.kernels.winograd import BLOCK_SIDE, PRODUCTS, make_transform_pixels, make_transform_sums
 
 CACHE_LINE = 64
 STREAMED = 1 << 19
@@ -86,6 +90,7 @@ sum_tile_1, sum_tile_2, sum_tile_3, sum_tile_4 = (
 taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
 rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
+transform_pixels, transform_sums = make_transform_pixels(), make_transform_sums()
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
 requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
 requantize_float32 = make_requantize(F32)
@@ -103,6 +108,9 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     read in place with steps of one: these go on from row to row of the image, and some at the end of each row belong
     to no pixel. ``scratch`` holds a vector for partial stores, a tile of accumulators and a tile of gathered operands.
     """
+    if FEWER and f.across:
+        fewer_products(f, arena, scratch, begin, end)
+        return
     if MATRICES:
         begin_matrices()
     operands = scratch + STAGING_BYTES + ACCUMULATOR_BYTES
@@ -151,6 +159,89 @@ def convolution(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
                 )
     if MATRICES:
         end_matrices()
+
+
+@compiled
+def fewer_products(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+    """Dense convolution of 3 x 3 windows of int8 with steps of one: units are runs of blocks of 2 x 2 results times
+    parts of channels.
+
+    ``scratch`` holds a vector for partial stores, two lines of accumulators, the sums of each product of a run, and its
+    factors.
+    """
+    panel_table = int64_at(f.panel_table, 3 * f.panels)
+    lines = scratch + STAGING_BYTES
+    sums = lines + 2 * ACCUMULATOR_BYTES
+    operands = sums + PRODUCTS * (f.tile_rows + MOST_AT_ONCE) * MAX_VECTORS * LANES * 4
+    pitch = f.steps * STEP_BYTES
+    gathered, blocks = -1, f.across * ((f.out_h + 1) >> 1)
+    for unit in range(begin, end):
+        tile, split = divided(unit, f.splits)
+        first = tile * f.tile_rows
+        count = min(f.tile_rows, blocks - first)
+        if first != gathered:
+            gathered = first
+            factors_of_pixels(f, arena + f.x, operands, first, count)
+        first_panel, last_panel = divided(split * f.panels, f.splits)[0], divided((split + 1) * f.panels, f.splits)[0]
+        for panel in range(first_panel, last_panel):
+            vectors, channel = panel_table[3 * panel], panel_table[3 * panel + 1]
+            row, weights = vectors * LANES * 4, f.weights + panel_table[3 * panel + 2]
+            sums_pitch = (f.tile_rows + MOST_AT_ONCE) * row
+            for product in range(PRODUCTS):
+                a, w = operands + product * f.tile_rows * pitch, weights + product * f.steps * row
+                dots(f, a, pitch, count, vectors, w, sums + product * sums_pitch)
+            blocks_of_panel(f, arena, scratch, lines, sums, sums_pitch, first, count, vectors, channel)
+
+
+@compiled
+def factors_of_pixels(f: Any, x: int, operands: int, first: int, count: int) -> None:
+    """The factors of a run of blocks: (16, ``f.tile_rows``, channels), int16, of which ``count`` rows are written."""
+    pitch, line = f.steps * STEP_BYTES, f.in_w * f.in_c
+    for block in range(count):
+        down, across = divided(first + block, f.across)
+        pixels, target = x + BLOCK_SIDE * (down * line + across * f.in_c), operands + block * pitch
+        for channel in range(0, f.in_c, RUN):
+            transform_pixels(pixels + channel, f.in_c, line, target + 2 * channel, f.tile_rows * pitch)
+
+
+@compiled
+def blocks_of_panel(
+    f: Any,
+    arena: int,
+    scratch: int,
+    lines: int,
+    sums: int,
+    sums_pitch: int,
+    first: int,
+    count: int,
+    vectors: int,
+    channel: int,
+) -> None:
+    """Results of a panel of channels for a run of blocks, whose sums of products are there."""
+    row, done = vectors * LANES * 4, 0
+    y = int64_at(arena + f.y, 1)[0] if f.indirect else arena + f.y
+    y += within_block(f, channel, f.y_pitch, f.y_line)
+    z = arena + f.z + within_block(f, channel, f.z_pitch, f.z_line) if f.z_bytes else 0
+    while done < count:
+        down, across = divided(first + done, f.across)
+        run = min(min(count - done, f.across - across), FINISHED_ROWS // BLOCK_SIDE)
+        for block in range(run):
+            source, target = sums + (done + block) * row, lines + BLOCK_SIDE * block * row
+            for v in range(vectors):
+                at = v * LANES * 4
+                transform_sums(source + at, sums_pitch, target + at, row, ACCUMULATOR_BYTES)
+        column = BLOCK_SIDE * across
+        width = min(BLOCK_SIDE * run, f.out_w - column)
+        for k in range(min(BLOCK_SIDE, f.out_h - BLOCK_SIDE * down)):
+            line = BLOCK_SIDE * down + k
+            pixel, to = (
+                line * f.out_w + column,
+                y + line * f.block_rows * f.y_line + column * f.block_columns * f.y_pitch,
+            )
+            again = z + line * f.block_rows * f.z_line + column * f.block_columns * f.z_pitch if z else 0
+            accumulators, left = lines + k * ACCUMULATOR_BYTES, f.out_c - channel
+            finish(f, arena, scratch, accumulators, vectors, pixel, width, channel, left, to, again)
+        done += run
 
 
 @compiled

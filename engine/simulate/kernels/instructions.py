@@ -85,13 +85,14 @@ FIELDS = (
     "in_place",  # CONVOLUTION: 1 where windows are read where they lie, 0 where they are gathered
     "together",  # 1 where several samples had better go through the same units one after the other: weights are many
     "finishes",  # CONVOLUTION: 1 where whole tiles are requantised in registers
+    "across",  # CONVOLUTION: blocks of 2 x 2 results side by side in a line where they come from fewer products, else 0
     "pieces",  # CONVOLUTION, MATRIX_PRODUCT: pieces of an operand of dot products, 1 of one that is gathered
     "piece_pitch",  # bytes between them
     "steps",  # the same: 32-bit lanes per piece: pairs of int16, or four uint8
     "quads",  # CONVOLUTION, MATRIX_PRODUCT: 1 for int8 (uint8 where dot products take them), 0 for int16
     "groups",
     "group_weights",  # bytes of weights per group; DEPTHWISE: per block
-    "tile_rows",  # output pixels that a unit computes
+    "tile_rows",  # output pixels, or blocks of them, that a unit computes
     "splits",  # parts that the output channels of a tile, or of a row of a depthwise convolution, are split into
     "panels",  # panels of output channels per group; DEPTHWISE: blocks of channels
     "panel_table",  # address: vectors, first channel, byte offset of the weights; int64 (panels, 3); DEPTHWISE: weights

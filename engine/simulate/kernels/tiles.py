@@ -76,6 +76,9 @@ FINISHED_ROWS = LARGEST_TILE_ROWS
 """Output pixels whose accumulators are requantised together: what is the same for them all is loaded once."""
 MOST_AT_ONCE = max(*ROWS, MOST_HIGH if MATRICES else 0)
 """Rows of the highest tile: so many may be read where a single one is left."""
+FEWER = not REGISTERS.quads
+"""Whether windows of 3 x 3 may be computed from fewer products (:mod:`~engine.simulate.kernels.winograd`): they are of
+int16, so that products of four bytes are as fast."""
 ACCUMULATOR_BYTES = (FINISHED_ROWS + MOST_AT_ONCE) * MAX_VECTORS * LANES * 4
 GATHER_OVERRUN = RUN * 2
 """Bytes that :func:`gather` may touch behind its operands."""

@@ -56,7 +56,7 @@ def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[...,
     def dot_tile(
         typing_context: Any, a: Any, pitch: Any, pieces: Any, piece_pitch: Any, w: Any, steps: Any, out: Any
     ) -> Any:
-        return _addresses(7), codegen
+        return addresses(7), codegen
 
     return dot_tile
 
@@ -111,7 +111,7 @@ def prefetch(typing_context: Any, address: Any) -> Any:
         _prefetch(builder, args[0])
         return context.get_dummy_value()
 
-    return _addresses(1), codegen
+    return addresses(1), codegen
 
 
 @intrinsic
@@ -128,7 +128,7 @@ def widen_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
             store(builder, wide, builder.add(target, builder.mul(start, _int(2))))
         return context.get_dummy_value()
 
-    return _addresses(3), codegen
+    return addresses(3), codegen
 
 
 @intrinsic
@@ -145,7 +145,7 @@ def flip_run(typing_context: Any, source: Any, target: Any, size: Any) -> Any:
             store(builder, builder.xor(value, ir.Constant(kind, [-FLIP] * (2 * RUN))), builder.add(target, start))
         return context.get_dummy_value()
 
-    return _addresses(3), codegen
+    return addresses(3), codegen
 
 
 @intrinsic
@@ -179,7 +179,7 @@ def copy_rows(typing_context: Any, source: Any, step: Any, target: Any, pitch: A
             masked_store(builder, builder.xor(masked_load(builder, read, mask), flips), written, mask)
         return context.get_dummy_value()
 
-    return _addresses(6), codegen
+    return addresses(6), codegen
 
 
 def masked_load(builder: ir.IRBuilder, address: ir.Value, mask: ir.Value) -> ir.Value:
@@ -226,7 +226,7 @@ def make_taps_tile(x_type: ir.IntType) -> Callable[..., None]:
     def taps_tile(
         typing_context: Any, x: Any, step: Any, offsets: Any, taps: Any, w: Any, w_pitch: Any, out: Any
     ) -> Any:
-        return _addresses(7), codegen
+        return addresses(7), codegen
 
     return taps_tile
 
@@ -261,7 +261,7 @@ def make_rows_tile(x_type: ir.IntType, kernel_w: int, stride: int) -> Callable[.
     def rows_tile(
         typing_context: Any, x: Any, column: Any, offsets: Any, rows: Any, w: Any, w_pitch: Any, out: Any
     ) -> Any:
-        return _addresses(7), codegen
+        return addresses(7), codegen
 
     return rows_tile
 
@@ -288,7 +288,7 @@ def make_add_residual(e_type: ir.IntType) -> Callable[..., None]:
     def add_residual(
         typing_context: Any, acc: Any, acc_step: Any, e: Any, e_step: Any, count: Any, params: Any, pitch: Any
     ) -> Any:
-        return _addresses(7), codegen
+        return addresses(7), codegen
 
     return add_residual
 
@@ -336,7 +336,7 @@ def make_requantize(y_type: ir.Type, rounded: bool = False) -> Callable[..., Non
         pitch: Any,
         low: Any,
     ) -> Any:
-        return _addresses(8), codegen
+        return addresses(8), codegen
 
     return requantize
 
@@ -361,12 +361,13 @@ def make_pack(item: ir.IntType, count: int) -> Callable[..., None]:
 
     @intrinsic
     def pack(typing_context: Any, source: Any, pitch: Any, target: Any) -> Any:
-        return _addresses(3), codegen
+        return addresses(3), codegen
 
     return pack
 
 
-def _addresses(count: int) -> Any:
+def addresses(count: int) -> Any:
+    """The type of an intrinsic that takes so many addresses or sizes and returns nothing."""
     return types.void(*[types.intp] * count)
 
 

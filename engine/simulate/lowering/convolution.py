@@ -22,7 +22,8 @@ from engine.ops.core.windows import Geometry, geometry, tap_corners
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, FLIP, ORDER, PAIR, PIXELS, QUAD, STEP_BYTES
+from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, FLIP, ORDER, PAIR, PIXELS, QUAD, RUN, STEP_BYTES
+from engine.simulate.kernels.winograd import BLOCK_SIDE, PRODUCTS, QUARTER, transformed_weights
 from engine.simulate.lowering import matrices
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
@@ -105,12 +106,14 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
     emit, kernel = (
         (_depthwise, InstructionKind.DEPTHWISE) if depthwise else (_matrix_product, InstructionKind.CONVOLUTION)
     )
+    if fewer := not quads and not depthwise and _takes_fewer_products(whole, weights, attributes):
+        emit = _fewer_products
     fields: dict[str, int] = {}
     if depthwise and _is_pointwise(attributes):
         whole, params, weights = _beside_each_other(whole, params, weights)
         windows = geometry(whole["x"].shape[1:3], attributes)
     count = _pixels_together(whole, windows, attributes) if depthwise else 1
-    shared = 1 if depthwise else _windows_together(whole, weights, attributes)
+    shared = 1 if depthwise or fewer else _windows_together(whole, weights, attributes)
     if shared > 1:
         params, weights, attributes = _in_one_window(params, weights, attributes, shared)
         whole |= {name: _joined_pixels(whole[name], shared) for name in whole.keys() - {"x"}}
@@ -514,11 +517,9 @@ def _matrix_product(
     tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else _tile_rows(runs * positions, whole)
     count = runs * math.ceil(positions / tile_rows)
     splits = min(len(panels), math.ceil(MIN_UNITS / count))
-    moved = SHARED_RATIO * (x.size * item + math.prod(common[name] for name in ("out_h", "out_w", "out_c")))
-    is_shared = positions * runs <= SHARED_POSITIONS and packed.nbytes >= max(moved, SHARED_BYTES)
     return {
         "units": count * splits,
-        "together": int(is_shared),
+        "together": int(_shares_weights(x, positions * runs, packed, common)),
         "scratch": 0 if common["in_place"] else (tile_rows + tiles.MOST_AT_ONCE) * whole + tiles.GATHER_OVERRUN,
         "overrun": tiles.GATHER_OVERRUN + common["in_place"] * tiles.MOST_AT_ONCE * whole,
         "pieces": pieces,
@@ -534,6 +535,68 @@ def _matrix_product(
         **_piece_fields(x, weights, attributes, program),
         **common,
     }
+
+
+def _takes_fewer_products(operands: dict[str, Tensor], weights: Array, attributes: Attributes) -> bool:
+    """Whether blocks of results are best computed from fewer products (:mod:`~engine.simulate.kernels.winograd`).
+
+    Results must be less than 2^31 with the bits that the transforms add. The unit of time is a step of one vector, a
+    multiplication and an addition: the transforms of a block take 64 operations for each run of channels that is read,
+    and 48 for each vector of results.
+    """
+    channels, height, width, inside = weights.shape
+    is_plain = (height, width, attributes["group"]) == (3, 3, 1)
+    is_plain &= bool(np.all(attributes["strides"] == 1) and np.all(attributes["dilations"] == 1))
+    if not tiles.FEWER or not is_plain or operands["x"].dtype != np.int8:
+        return False
+    if 128 * np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max() >= 1 << (31 - QUARTER):
+        return False
+    vectors, runs = math.ceil(channels / LANES), math.ceil(inside / RUN)
+    _, out_h, out_w, _ = operands["y"].shape
+    blocks = math.ceil(out_h / BLOCK_SIDE) * math.ceil(out_w / BLOCK_SIDE)
+    fewer = blocks * (PRODUCTS * runs * LANES * vectors + 32 * runs + 24 * vectors)
+    return bool(fewer <= GAIN * out_h * out_w * vectors * math.ceil(height * width * inside / PAIR))
+
+
+def _fewer_products(
+    program: Assembler, x: Tensor, common: dict[str, int], weights: Array, attributes: Attributes
+) -> dict[str, int]:
+    """What an instruction on one map that computes blocks of results needs beside its operands."""
+    inside = math.ceil(weights.shape[3] / RUN) * RUN
+    steps = inside // PAIR
+    factors = np.pad(transformed_weights(weights), ((0, 0), (0, 0), (0, inside - weights.shape[3])))
+    panels, packed = pack_weights(factors.reshape(1, len(weights), -1), quads=False)
+    across = math.ceil(common["out_w"] / BLOCK_SIDE)
+    blocks = across * math.ceil(common["out_h"] / BLOCK_SIDE)
+    pitch = PRODUCTS * steps * STEP_BYTES
+    most = max(tiles.ROWS[-1], min(tiles.TILE_ROWS, OPERAND_BYTES // pitch))
+    count = math.ceil(blocks / most)
+    tile_rows = math.ceil(blocks / count)
+    splits = min(len(panels), math.ceil(MIN_UNITS / count))
+    sums = PRODUCTS * (tile_rows + tiles.MOST_AT_ONCE) * tiles.MAX_VECTORS * LANES * 4
+    return {
+        "units": count * splits,
+        "together": int(_shares_weights(x, blocks * BLOCK_SIDE**2, packed, common)),
+        "scratch": tiles.ACCUMULATOR_BYTES + sums + (tile_rows + tiles.MOST_AT_ONCE) * pitch,
+        "overrun": (x.shape[2] + BLOCK_SIDE) * x.shape[3] + RUN,
+        "across": across,
+        "pieces": 1,
+        "steps": steps,
+        "groups": 1,
+        "tile_rows": tile_rows,
+        "splits": splits,
+        "panels": len(panels),
+        "panel_table": program.address(panels),
+        "weights": program.address(packed),
+        **common,
+    }
+
+
+def _shares_weights(x: Tensor, positions: int, packed: Array, common: dict[str, int]) -> bool:
+    """Whether several samples had better meet the weights one after the other."""
+    results = math.prod(common[name] for name in ("out_h", "out_w", "out_c"))
+    moved = SHARED_RATIO * (x.size * x.dtype.itemsize + results)
+    return positions <= SHARED_POSITIONS and packed.nbytes >= max(moved, SHARED_BYTES)
 
 
 def _tile_rows(positions: int, row_bytes: int) -> int:
