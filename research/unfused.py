@@ -18,6 +18,7 @@ from scipy.optimize import nnls
 
 from engine.chips.latency import Latency, UnfusedLayer
 from engine.compile.layers import Layer
+from engine.compile.passes import layer_passes
 from engine.compile.schedule import Schedule
 from engine.compile.unfused import COMPUTED, WAITS, WANTED, Amounts, unfused_parts
 from engine.terms import OptimizeLevel
@@ -87,13 +88,15 @@ def timed_layers(answers: Iterable[Answered], latency: Latency) -> Iterator[Time
 
 def _timed(asked: AskedSubgraph, schedule: Schedule, latency: Latency) -> Iterator[Timed]:
     own, changes = _by_layer(asked, schedule)
-    for layer, parts in zip(schedule.layers, unfused_parts(schedule.layers, latency.input_row.block), strict=True):
-        kinds = dict(parts)
+    every = unfused_parts(schedule.layers, latency.input_row.block)
+    known = layer_passes(schedule.layers, latency, schedule.input_names)
+    for layer, parts, passes in zip(schedule.layers, every, known, strict=True):
+        kinds = dict(parts if passes is None else parts[:-1])
         converted = [kind for kind in kinds if kind.startswith("to_")]
         pages = changes.get(layer.name, [])
         if len(converted) == len(pages) == 1:
             yield Timed(converted[0], kinds[converted[0]], pages[0].transfer_us, pages[0].compute_us, beside=True)
-        if layer.name in own and len(kinds) > len(converted):
+        if layer.name in own and passes is None and len(kinds) > len(converted):
             page = own[layer.name]
             weights_us = (layer.weight_bytes + layer.parameter_bytes) / latency.fitted.load_gbps / 1000
             moved_us = max(page.transfer_us - weights_us, 0.0)
@@ -154,13 +157,13 @@ def fit_unfused(generation: Sequence[tuple[Sequence[Answered], Latency]], paces:
         beside = list(_besides(timed, fitted, latency))
         fitted |= _fit_kinds(beside, latency)
         kept = {kind: value for kind, value in latency.unfused_layers.items() if value.apart}
-        found.append(kept | fitted if fitted else {})
+        found.append(fitted | kept if fitted else {})
         shown.append([*alone, *beside])
     first, result = found[0], []
     for kinds, timed, (_, latency), pace in zip(found, shown, generation, paces, strict=True):
         layers = dict(kinds)
         for kind, value in first.items() if kinds is not first else ():
-            if layers[kind].layers < _ENOUGH if kind in layers else bool(kinds):
+            if (layers[kind].layers < _ENOUGH and not layers[kind].apart) if kind in layers else bool(kinds):
                 layers[kind] = _at_pace(value, [each for each in timed if each.kind == kind], latency, pace)
         for kind, value in next((other for other in found[1:] if kinds is first), {}).items():
             layers.setdefault(kind, _at_pace(value, [], latency, 1 / paces[1]))

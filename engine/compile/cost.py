@@ -40,6 +40,8 @@ _GROUP_LANES = 16
 
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
+_DRAINED_ALONE = 0.5
+"""Part of the time of draining int32 results that they take at O0, where they are stored as they are first."""
 _NOTHING = Traffic()
 
 
@@ -121,18 +123,26 @@ def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> floa
 
 def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic]) -> Iterator[Cost]:
     """Those of layers of which each loads, works and stores by itself."""
-    found = unfused_costs(schedule.layers, latency)
-    for layer, cost, (straight, detour) in zip(schedule.layers, found, traffic, strict=True):
+    found = unfused_costs(schedule.layers, latency, schedule.input_names)
+    arranging = _arranging_ns(schedule, latency)
+    for layer, cost, arranged, (straight, detour) in zip(schedule.layers, found, arranging, traffic, strict=True):
         half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
         work = _kernel_ns(layer, latency) / 1000 if computes else transfer_us(Traffic(half, half), latency.fitted)
+        waits, drains = cost.wait_us, drain_us(layer, latency)
         if latency.unfused_computes:
-            beyond = overhead_us(layer, Overlap.GROUPS, latency)
-            moving = transfer_us(told_traffic(layer, cost.moved, latency), latency.fitted)
+            waits += overhead_us(layer, Overlap.GROUPS, latency)
+            moving: float | None = transfer_us(told_traffic(layer, cost, latency), latency.fitted)
+        elif cost.passes is not None and latency.alone is not None:
+            work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
+            beside = latency.alone.step_us * (layer.kind not in OF_WEIGHTS)
+            waits += latency.alone.layer_us + (latency.alone.transfer_us + beside) * cost.passes.transfers
+            drains *= _DRAINED_ALONE
+            moving = None
         else:
-            beyond, moving = unfused_wait_us(layer, latency) + wide_pool_us(layer, latency), None
-        waits = cost.wait_us + beyond
-        yield Cost(work, straight + detour, detour, drain_us(layer, latency), overhead_us=waits, moving_us=moving)
+            waits += unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
+            moving = None
+        yield Cost(work, straight + detour, detour, drains, overhead_us=waits, moving_us=moving)
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:

@@ -73,6 +73,11 @@ class Schedule(Record):
         """Whether each layer moves its maps by itself (O0)."""
         return self.overlap is Overlap.NONE and (self.by_layer or not self.relaid)
 
+    @property
+    def input_names(self) -> frozenset[str]:
+        """Names of the tensors that it loads."""
+        return frozenset(tensor.name for tensor in self.inputs)
+
     def on_cores(self, cores: int) -> Schedule:
         """This schedule for ``cores`` cores; they wait for each other after every group."""
         return self.model_copy(update={"cores": cores})

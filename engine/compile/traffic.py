@@ -17,7 +17,8 @@ from engine.compile.overheads import is_copied, is_plain, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes, row_width
-from engine.compile.unfused import unfused_costs
+from engine.compile.passes import Passes
+from engine.compile.unfused import UnfusedCost, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
@@ -137,26 +138,26 @@ def _further_maps(shape: Sequence[int]) -> int:
 
 def _unfused_traffic(schedule: Schedule, latency: Latency) -> Iterator[LayerTraffic]:
     """That of layers of which each loads and stores all that it reads and computes, half of it each."""
-    for layer, cost in zip(schedule.layers, unfused_costs(schedule.layers, latency), strict=True):
+    for layer, cost in zip(schedule.layers, unfused_costs(schedule.layers, latency, schedule.input_names), strict=True):
         constants = Traffic(_constant_bytes(layer, latency))
-        yield constants, told_traffic(layer, cost.moved, latency) - constants
+        yield constants, told_traffic(layer, cost, latency) - constants
 
 
 def _at_least_told(schedule: Schedule, latency: Latency, found: Sequence[LayerTraffic]) -> Iterator[LayerTraffic]:
     """``found``, or what kinds of layers tell where that is more: of those without weights, which pass more often."""
     for layer, cost, (straight, detour) in zip(
-        schedule.layers, unfused_costs(schedule.layers, latency), found, strict=True
+        schedule.layers, unfused_costs(schedule.layers, latency, schedule.input_names), found, strict=True
     ):
-        told = told_traffic(layer, cost.moved, latency)
+        told = told_traffic(layer, cost, latency)
         moved = straight + detour
         more = layer.kind not in OF_WEIGHTS and told.loaded + told.stored > moved.loaded + moved.stored
         yield (straight, told - straight) if more else (straight, detour)
 
 
-def told_traffic(layer: Layer, moved: float, latency: Latency) -> Traffic:
-    """What a layer moves at O0 by its kind, ``moved`` bytes half each way, and its weights and parameters."""
-    half = round(moved / 2)
-    return Traffic(_constant_bytes(layer, latency) + half, half)
+def told_traffic(layer: Layer, cost: UnfusedCost, latency: Latency) -> Traffic:
+    """What a layer moves at O0 by its kind, and its weights and parameters."""
+    half, passes = round(cost.moved / 2), cost.passes or Passes()
+    return Traffic(_constant_bytes(layer, latency) + half + round(passes.loaded), half + round(passes.stored))
 
 
 def _copied(schedule: Schedule, latency: Latency) -> set[str]:

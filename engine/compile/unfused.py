@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from engine.chips.latency import Latency, UnfusedLayer
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
+from engine.compile.passes import Passes, layer_passes
 from engine.compile.sizes import IMAGE_CHANNELS
 from engine.compile.tokens import turns_tokens
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -129,25 +130,31 @@ class UnfusedCost:
 
     Attributes:
         wait_us: for which it waits.
-        moved: bytes that it loads and stores.
+        moved: bytes that it loads and stores, half of them each, as its kind tells.
+        passes: transfers that are known one by one.
     """
 
     wait_us: float = 0.0
     moved: float = 0.0
+    passes: Passes | None = None
 
     def __add__(self, other: UnfusedCost) -> UnfusedCost:
-        return UnfusedCost(self.wait_us + other.wait_us, self.moved + other.moved)
+        passes = self.passes if other.passes is None else other.passes
+        return UnfusedCost(self.wait_us + other.wait_us, self.moved + other.moved, passes)
 
 
-def unfused_costs(layers: Sequence[Layer], latency: Latency) -> Iterator[UnfusedCost]:
+def unfused_costs(layers: Sequence[Layer], latency: Latency, inputs: Collection[str]) -> Iterator[UnfusedCost]:
     """The costs of each layer of a subgraph.
 
     Args:
         layers: in running order.
         latency: of the march.
+        inputs: names of the tensors that the subgraph loads.
     """
-    for parts in unfused_parts(layers, latency.input_row.block):
-        yield sum((_cost(kind, amounts, latency) for kind, amounts in parts), UnfusedCost())
+    every = unfused_parts(layers, latency.input_row.block)
+    for parts, passes in zip(every, layer_passes(layers, latency, inputs), strict=True):
+        told = parts if passes is None else [part for part in parts[:-1] if not part[0].startswith(WANTED)]
+        yield sum((_cost(kind, amounts, latency) for kind, amounts in told), UnfusedCost(passes=passes))
 
 
 def _cost(kind: str, amounts: Amounts, latency: Latency) -> UnfusedCost:

@@ -469,6 +469,35 @@ class UnfusedLayer(Data):
     apart: bool = False
 
 
+class Alone(Data):
+    """How layers load and store their maps where each does so by itself (O0), see :mod:`engine.compile.passes`.
+
+    Attributes:
+        layer_us: what a layer takes besides its transfers and its work.
+        transfer_us: for which a transfer waits, ...
+        step_us: ... and what it takes besides where the layer does not work in the array.
+        pixels: multiple that the pixels of a row are padded to, twice as many in blocks of four channels.
+        plane_pixels: the same of maps that lie channel by channel.
+        element_bytes: bytes that an element takes where rows lie in vectors; 0: such rows are padded as planes are.
+        halves_above: output channels above which weights and parameters are loaded in two parts; 0: they never are.
+        resized_channels: multiple that more than 16 channels are padded to where pixels are repeated.
+        few_by_few: whether convolutions read maps of up to four channels in blocks of four, and what is left in such
+            blocks is brought into whole ones for readers that want these.
+        layers: whose times the constants rest on.
+    """
+
+    layer_us: float
+    transfer_us: float
+    step_us: float
+    pixels: int
+    plane_pixels: int
+    element_bytes: int = 0
+    halves_above: int = 0
+    resized_channels: int
+    few_by_few: bool = False
+    layers: int = 0
+
+
 class SmallTables(Data):
     """Tables that are looked up element by element, for want of a unit on the chip and for the map is small.
 
@@ -603,6 +632,7 @@ class Latency(Data):
         cores: cores that may share a frame.
         fitted: fitted constants.
         overheads: fitted to networks.
+        alone: what is known of transfers at O0.
         unfused_layers: at O0, by kind of layer; none where O0 is estimated from traffic and overheads.
         unfused_computes: whether layers compute there as long as at other levels; else all but those of weights and
             pools work for a part of the time of their transfers, ...
@@ -638,6 +668,7 @@ class Latency(Data):
     cores: int
     fitted: Fitted
     overheads: dict[Overhead, Measured] = {}
+    alone: Alone | None = None
     unfused_layers: dict[str, UnfusedLayer] = {}
     unfused_computes: bool = False
     unfused_work: float = 0.0
