@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from engine.chips.latency import Alignment, Fitted, Latency, Overhead
+from engine.chips.latency import AloneByRows, Alignment, Fitted, Latency, Overhead
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, overhead_us, uneven_pixels, unfused_wait_us, wide_pool_us
@@ -130,9 +130,14 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
         computes = layer.kind in COMPUTED or latency.unfused_computes
         work = _kernel_ns(layer, latency) / 1000 if computes else transfer_us(Traffic(half, half), latency.fitted)
         waits, drains = cost.wait_us, drain_us(layer, latency)
-        if latency.unfused_computes:
+        rows = latency.alone_by_rows
+        if rows is not None and _is_told_by_rows(layer):
+            waits = _rows_wait_us(layer, rows, any(name in schedule.input_names for name in layer.inputs))
+            waits += arranged / 1000
+            moving: float | None = transfer_us(straight + detour, latency.fitted)
+        elif latency.unfused_computes:
             waits += overhead_us(layer, Overlap.GROUPS, latency)
-            moving: float | None = transfer_us(told_traffic(layer, cost, latency), latency.fitted)
+            moving = transfer_us(told_traffic(layer, cost, latency), latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
             work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
             beside = latency.alone.step_us * (layer.kind not in OF_WEIGHTS)
@@ -143,6 +148,21 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             waits += unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
             moving = None
         yield Cost(work, straight + detour, detour, drains, overhead_us=waits, moving_us=moving)
+
+
+def _is_told_by_rows(layer: Layer) -> bool:
+    """Whether what a layer moves at O0 is its traffic: a convolution or a dense layer of bytes that adds nothing up."""
+    plain = layer.input_bits < _WIDE_BITS and len(layer.inputs) == 1
+    return plain and layer.kind in OF_WEIGHTS and (layer.dilations == (1, 1) or layer.kernel == (1, 1))
+
+
+def _rows_wait_us(layer: Layer, rows: AloneByRows, enters: bool) -> float:
+    """What such a layer waits for besides its traffic."""
+    batch, height, width, channels = as_map((*(1,) * (4 - len(layer.output_shape)), *layer.output_shape))
+    leaves = layer.output_bits >= _ACCUMULATOR_BITS
+    waits = rows.layer_us + rows.entering_us * enters + rows.leaving_us * leaves
+    waits += rows.part_us * batch * height * (channels % rows.block > 0)
+    return waits + rows.plane_us * batch * height * channels * (leaves and width % rows.block > 0)
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:

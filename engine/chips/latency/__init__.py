@@ -498,6 +498,26 @@ class Alone(Data):
     layers: int = 0
 
 
+class AloneByRows(Data):
+    """What a layer of weights waits for at O0 besides its traffic, on marches whose data are not in blocks; in us.
+
+    Attributes:
+        layer_us: each layer, ...
+        entering_us: ... and where what it reads comes from outside, ...
+        leaving_us: ... or its int32 result leaves.
+        part_us: row of a map whose channels end with a part of a block.
+        plane_us: row of each channel of an int32 result whose rows are no whole blocks.
+        block: pixels and channels of a block.
+    """
+
+    layer_us: float
+    entering_us: float
+    leaving_us: float
+    part_us: float
+    plane_us: float
+    block: int = 8
+
+
 class SmallTables(Data):
     """Tables that are looked up element by element, for want of a unit on the chip and for the map is small.
 
@@ -632,7 +652,8 @@ class Latency(Data):
         cores: cores that may share a frame.
         fitted: fitted constants.
         overheads: fitted to networks.
-        alone: what is known of transfers at O0.
+        alone: what is known of transfers at O0, ...
+        alone_by_rows: ... or of layers of weights alone.
         unfused_layers: at O0, by kind of layer; none where O0 is estimated from traffic and overheads.
         unfused_computes: whether layers compute there as long as at other levels; else all but those of weights and
             pools work for a part of the time of their transfers, ...
@@ -669,6 +690,7 @@ class Latency(Data):
     fitted: Fitted
     overheads: dict[Overhead, Measured] = {}
     alone: Alone | None = None
+    alone_by_rows: AloneByRows | None = None
     unfused_layers: dict[str, UnfusedLayer] = {}
     unfused_computes: bool = False
     unfused_work: float = 0.0
