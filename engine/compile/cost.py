@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from engine.chips.latency import AloneByRows, Alignment, Fitted, Latency, Overhead
+from engine.chips.latency import Alignment, AloneByRows, Fitted, Latency, Overhead
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, overhead_us, uneven_pixels, unfused_wait_us, wide_pool_us

@@ -63,25 +63,24 @@ class Passes:
     stored: float = 0
 
     def __add__(self, other: Passes) -> Passes:
-        return Passes(
-            self.transfers + other.transfers, self.loaded + other.loaded, self.stored + other.stored
-        )
+        return Passes(self.transfers + other.transfers, self.loaded + other.loaded, self.stored + other.stored)
 
 
 def layer_passes(
-    layers: Sequence[Layer], latency: Latency, inputs: Collection[str]
+    layers: Sequence[Layer], latency: Latency, inputs: Collection[str] | None = None
 ) -> Iterator[Passes | None]:
     """The passes of each layer of a subgraph; None of a kind of which they are not known.
 
     Args:
         layers: in running order.
         latency: of the march.
-        inputs: names of the tensors that the subgraph loads.
+        inputs: names of the tensors that the subgraph loads; None: all that no layer gives.
     """
     if latency.alone is None:
         yield from (None for _ in layers)
         return
-    subgraph = _Subgraph(layers, latency, latency.alone, inputs)
+    given = {name for layer in layers for name in layer.inputs} if inputs is None else inputs
+    subgraph = _Subgraph(layers, latency, latency.alone, given)
     for layer in layers:
         yield subgraph.passes(layer)
 
@@ -113,7 +112,8 @@ class _Subgraph:
         if layer.output_bits != _NARROW_BITS or math.prod(shape[:-1]) == 1 or not readers:
             return Passes()
         if layer.kind not in _LEAVING_FEW and self._is_few(layer.output):
-            return Passes(2, _padded(shape, self._alone.pixels, _BLOCK), self._laid(layer.output, shape))
+            blocks = _padded(shape, self._alone.pixels, _BLOCK)  # stored as such first
+            return Passes(2, blocks, blocks)
         turned = any(
             reader.kind in _MOVING and position in reader.converted and name == layer.output
             for reader in readers
@@ -194,8 +194,10 @@ class _Subgraph:
         """Whether a sum or product repeats the plane that ``layer``, no mean, leaves."""
         plane = layer.output_shape[-1] == 1 < math.prod(layer.output_shape)
         readers = self._readers.get(layer.output, ())
-        return plane and layer.kind is not CostKind.REDUCE and any(
-            reader.kind in _SUMS and reader.output_shape != layer.output_shape for reader in readers
+        return (
+            plane
+            and layer.kind is not CostKind.REDUCE
+            and any(reader.kind in _SUMS and reader.output_shape != layer.output_shape for reader in readers)
         )
 
     def _averaged(self, layer: Layer) -> Passes | None:
@@ -209,7 +211,7 @@ class _Subgraph:
         return found + Passes(2, read, read) if self._is_uneven(layer) else found
 
     def _grown(self, layer: Layer) -> Passes:
-        """Large windows are taken in steps of 3 x 3: the map with its border, and after each step, passes through DDR."""
+        """Large windows are taken in steps of 3 x 3: a map passes through DDR with its border, and after each."""
         steps = (max(layer.kernel) - 1) // 2
         *_, height, width, channels = _as_map(layer.output_shape)
         borders = [*range(2, 2 * steps, 2), 2 * (steps - 1)] if steps > 1 else []

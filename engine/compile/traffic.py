@@ -15,9 +15,9 @@ from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion
 from engine.compile.overheads import is_copied, is_plain, small_table_elements
 from engine.compile.packing import round_up
+from engine.compile.passes import Passes
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes, row_width
-from engine.compile.passes import Passes
 from engine.compile.unfused import UnfusedCost, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
 

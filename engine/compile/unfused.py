@@ -143,13 +143,15 @@ class UnfusedCost:
         return UnfusedCost(self.wait_us + other.wait_us, self.moved + other.moved, passes)
 
 
-def unfused_costs(layers: Sequence[Layer], latency: Latency, inputs: Collection[str]) -> Iterator[UnfusedCost]:
+def unfused_costs(
+    layers: Sequence[Layer], latency: Latency, inputs: Collection[str] | None = None
+) -> Iterator[UnfusedCost]:
     """The costs of each layer of a subgraph.
 
     Args:
         layers: in running order.
         latency: of the march.
-        inputs: names of the tensors that the subgraph loads.
+        inputs: names of the tensors that the subgraph loads; None: all that no layer gives.
     """
     every = unfused_parts(layers, latency.input_row.block)
     for parts, passes in zip(every, layer_passes(layers, latency, inputs), strict=True):

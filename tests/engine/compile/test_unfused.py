@@ -132,7 +132,7 @@ def test_movements_are_told_apart_by_what_they_move() -> None:
 
 def test_a_layer_takes_the_figures_of_its_kind() -> None:
     figures = {"lut": UnfusedLayer(us=2.0, bytes={"maps": 1.5}, layers=9)}
-    latency = load_latency("bayes-e").model_copy(update={"unfused_layers": figures, "unfused_work": 0.5})
+    latency = load_latency("bayes-e").model_copy(update={"alone": None, "unfused_layers": figures, "unfused_work": 0.5})
     table = alone(CostKind.LUT, MAP, MAP).model_copy(update={"overlap": Overlap.NONE})
     moved = 1.5 * 2 * 28 * 32 * 64
     assert list(unfused_costs(table.layers, latency)) == [UnfusedCost(2.0, moved)]
@@ -177,7 +177,7 @@ def test_rows_that_are_cut_into_more_than_three_dimensions_wait_one_by_one() -> 
     ((parts,),) = unfused_parts([cut], BLOCK)
     assert (parts[0], parts[1]["items"]) == ("elements_deep", 72)
     figures = {"elements_deep": UnfusedLayer(us=1.0, waits={"items": 2.0, "pieces": 0.5}, bytes={}, layers=5)}
-    latency = load_latency("bayes-e").model_copy(update={"unfused_layers": figures})
+    latency = load_latency("bayes-e").model_copy(update={"alone": None, "unfused_layers": figures})
     assert list(unfused_costs([cut], latency)) == [UnfusedCost(1.0 + 2.0 * 72 + 0.5 * 288)]
 
 
