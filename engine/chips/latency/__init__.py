@@ -508,6 +508,7 @@ class AloneByRows(Data):
         part_us: row of a map whose channels end with a part of a block.
         plane_us: row of each channel of an int32 result whose rows are no whole blocks.
         block: pixels and channels of a block.
+        layers: whose times the constants rest on.
     """
 
     layer_us: float
@@ -516,6 +517,7 @@ class AloneByRows(Data):
     part_us: float
     plane_us: float
     block: int = 8
+    layers: int = 0
 
 
 class SmallTables(Data):
