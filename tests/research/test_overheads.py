@@ -27,6 +27,7 @@ from tests.research.rows import row
 FILE = load_latency("bayes-e")
 TRUTH = FILE.model_copy(
     update={
+        "alone": None,
         "overheads": {Overhead.TABLE: Measured(us=3.0, networks=2), Overhead.JOIN: Measured(us=5.0, networks=2)},
         "fitted": FILE.fitted.model_copy(update={"fixed_us": 2.0, "entry_us": 1.0, "layer_us": 0.5}),
     }
