@@ -61,8 +61,9 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
 
     Returns:
         One bound per quantised node in graph order. Nodes of operators that say why they have none
-        (:class:`~engine.ops.core.bounds.Unbounded`) are left out, and so are standard ones and those that read or give
-        an unsigned tensor: bounds know no offsets.
+        (:class:`~engine.ops.core.bounds.Unbounded`) are left out, and so are standard ones, the last of several that
+        stand for one float node (an average that is taken in steps), and those that read or give an unsigned tensor:
+        bounds know no offsets.
     """
     rules = load_chip(march)
     source = calibrated.clone()
@@ -76,11 +77,18 @@ def node_error_bounds(calibrated: ir.Model, quantized: ir.Model, march: str) -> 
         if node is None or node.domain != HORIZON_DOMAIN or any(map(_is_unsigned, chain)):
             continue
         operands = [scales.operand(value) for value in node.inputs if value is not None and constant_of(value) is None]
+        if not {operand.tensor for operand in operands} <= _tensors_of(chain):
+            continue
         case = Case(node, read_attributes(node), chain, operands, scales.of(node.outputs[0]))
         bound = operator(node.op_type).error_bound(case)
         if not isinstance(bound, Unbounded):
             found.append(NodeBound(node, chain, operands, case.scale, np.atleast_1d(bound)))
     return found
+
+
+def _tensors_of(chain: Sequence[ir.Node]) -> set[str]:
+    """What the nodes of ``chain`` read, without calibration."""
+    return {str(before_calibration(value).name) for node in chain for value in node.inputs if value is not None}
 
 
 def _is_unsigned(node: ir.Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -24,9 +24,16 @@ def convolution(index: int, source: str, target: str) -> tuple[onnx.NodeProto, l
 
 
 def network(
-    middle: list[onnx.NodeProto], before: int = 1, tail: bool = True, constants: Mapping[str, np.ndarray] | None = None
+    middle: list[onnx.NodeProto],
+    before: int = 1,
+    tail: bool = True,
+    constants: Mapping[str, np.ndarray] | None = None,
+    shapes: tuple[Sequence[int], Sequence[int]] = (SHAPE, SHAPE),
 ) -> ir.Model:
-    """Convolutions ``c0`` ... of the input, then ``middle``, whose last result ``m`` the last convolution reads."""
+    """Convolutions ``c0`` ... of the input, then ``middle``, whose last result ``m`` the last convolution reads.
+
+    ``shapes`` are those of the input and of the output.
+    """
     nodes = []
     initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     for index in range(before):
@@ -38,7 +45,10 @@ def network(
         node, weights = convolution(9, "m", "y")
         nodes.append(node)
         initializers += weights
-    borders = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("x", "y" if tail else "m")]
+    names = ("x", "y" if tail else "m")
+    borders = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in zip(names, shapes, strict=True)
+    ]
     graph = helper.make_graph(nodes, "g", borders[:1], borders[1:], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)])
     return ir.from_proto(onnx.shape_inference.infer_shapes(model))

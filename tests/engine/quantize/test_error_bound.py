@@ -8,7 +8,7 @@ import onnx_ir as ir
 from engine.ir import constant_of
 from engine.quantize import quantize
 from engine.quantize.error_bound import node_error_bounds
-from tests.engine.place.networks import network, one
+from tests.engine.place.networks import SHAPE, network, one
 from tests.engine.quantize.quantized import calibrated
 
 
@@ -20,6 +20,17 @@ def test_bound_of_a_table_is_half_a_unit() -> None:
     assert set(bounds) == {"Conv_0", "Middle", "Conv_9"}
     table = bounds["Middle"]
     assert 0.45 < table.bound[0] / table.scale[0] < 0.51
+
+
+def test_an_average_in_steps_has_no_bound_of_its_own() -> None:
+    """On bernoulli2 a map of 4 x 11 pixels is halved first: the last node reads what no float node gives."""
+    found = {}
+    for width in (11, 4):
+        shapes = ((*SHAPE[:2], 4, width), (*SHAPE[:2], 1, 1))
+        source = calibrated(network([one("GlobalAveragePool", "c0")], shapes=shapes), "bernoulli2")
+        bounds = node_error_bounds(source, quantize(source, "bernoulli2"), "bernoulli2")
+        found[width] = any(bound.node.op_type == "HzQuantizedGlobalAveragePool" for bound in bounds)
+    assert found == {11: False, 4: True}
 
 
 def test_bound_of_a_convolution_grows_with_a_wrong_weight() -> None:
