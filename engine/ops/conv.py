@@ -266,6 +266,7 @@ class ConvRule(FloatRule):
             attribute(node, "group", 1),
         )
         operand = summed_operand(chain)
+        e = None if operand is None else lowering.integer(operand, per_channel=True, unsigned=True)
         integers = convolution_integers(
             weights,
             thresholds,
@@ -275,14 +276,13 @@ class ConvRule(FloatRule):
             bits,
             bias_bits=lowering.march.bias_bits,
             input_bits=x.bits,
-            with_summand=operand is not None,
+            summand_scale=None if e is None else e.scale,
             output_threshold=None if output is None or output.offset else output.thresholds,
         )
         attributes, offset = convolution_geometry(node), 0 if output is None else output.offset
         if x.offset and any(attributes["pads"]):
             x = lowering.padded(given(node, 0), x, attributes["pads"])
             attributes["pads"] = [0] * len(attributes["pads"])
-        e = None if operand is None else lowering.integer(operand, per_channel=True, unsigned=True)
         if e is not None:
             attributes |= {"use_sumin": 1, **fused_sum(e.scale, integers.accumulator_scale, lowering.march)}
         integers = with_offsets(integers, attributes, x.offset, offset, 0 if e is None else e.offset)

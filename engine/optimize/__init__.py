@@ -46,7 +46,7 @@ from engine.optimize.dense import (
     MatMulToConv,
 )
 from engine.optimize.gru import UnrollGru
-from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis
+from engine.optimize.movement import JoinAlongReshapedAxis, KeepReducedAxis, SplitBeforeTranspose
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from engine.optimize.old_opsets import ConvertOldOpsets
 from engine.optimize.pooling import AveragePoolToConv, Pool1d, ReduceMeanToGlobalPool
@@ -175,6 +175,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             GemmOfMapToConv(march.graph),
             ExpandConstants(),
             ShareMovements(),
+            SplitBeforeTranspose(),
             TransposeToReshape(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr
             MatMulToConv(),

@@ -10,7 +10,15 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import attribute, static_shape
-from engine.optimize.base import NodePass, Padding, add_initializer, graph_of, initializer_of, padding_of
+from engine.optimize.base import (
+    SPLIT_TAKES_SIZES,
+    NodePass,
+    Padding,
+    add_initializer,
+    graph_of,
+    initializer_of,
+    padding_of,
+)
 
 _REDUCTIONS = frozenset(
     f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -23,11 +31,12 @@ class CompleteAttributes(NodePass):
     A ``Pad`` gets the value that it pads with, whatever its mode (``style``), and pads of all axes. Reductions say
     whether they keep their axes, and they and ``Concat`` count axes from the front (174 of 174 and 395 of 395 in the
     networks that are seen). Axes that are an input, as in newer opsets, stay as they are. A ``Clip`` of one limit gets
-    the other, the largest number or the smallest (4 of 4 asked).
+    the other, the largest number or the smallest (4 of 4 asked). A ``Split`` says how long its parts are (17 of 17).
     """
 
     op_types = frozenset(
-        {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "Pad", "Clip", "Concat", *_REDUCTIONS}
+        {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "DepthToSpace", "Pad", "Clip", "Concat", "Split"}
+        | _REDUCTIONS
     )
 
     def rewrite(self, node: ir.Node) -> bool:
@@ -35,6 +44,8 @@ class CompleteAttributes(NodePass):
             return _complete_pad(node)
         if node.op_type == "Clip":
             return _complete_clip(node)
+        if node.op_type == "Split":
+            return _complete_split(node)
         before = dict(node.attributes)
         if node.op_type == "Concat" or node.op_type in _REDUCTIONS:
             _count_from_the_front(node)
@@ -62,6 +73,8 @@ class CompleteAttributes(NodePass):
             return _lacks_value(node) or _of_named_axes(node) is not None
         if node.op_type == "Clip":
             return _lacks_limit(node) is not None
+        if node.op_type == "Split":
+            return _lacks_lengths(node) is not None
         if node.op_type == "Concat" or node.op_type in _REDUCTIONS:
             from_back = min([*attribute(node, "axes", ()), attribute(node, "axis", 0)]) < 0
             lacks = node.op_type != "Concat" and "keepdims" not in node.attributes
@@ -186,6 +199,24 @@ def _complete_clip(node: ir.Node) -> bool:
     node.resize_inputs(_OF_CLIP)
     node.replace_input_with(missing, value)
     return True
+
+
+def _complete_split(node: ir.Node) -> bool:
+    lengths = _lacks_lengths(node)
+    if lengths is None:
+        return False
+    node.attributes["split"] = ir.AttrInt64s("split", lengths)
+    return True
+
+
+def _lacks_lengths(node: ir.Node) -> list[int] | None:
+    """How long the parts of a ``Split`` are that does not say it; ``None`` of one that does, or takes them as input."""
+    given = "split" in node.attributes or graph_of(node).opset_imports.get("", 0) >= SPLIT_TAKES_SIZES
+    shapes = [static_shape(part) for part in node.outputs]
+    if given or None in shapes:
+        return None
+    axis = attribute(node, "axis", 0)
+    return [shape[axis] for shape in shapes if shape is not None]
 
 
 def _lacks_limit(node: ir.Node) -> int | None:

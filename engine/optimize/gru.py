@@ -35,40 +35,49 @@ _DIRECTIONS = MappingProxyType(
 
 @dataclass(frozen=True)
 class _Gru:
-    """A direction of a ``GRU`` that starts from zero and resets the product with the hidden state.
+    """A direction of a ``GRU`` that starts from zero.
 
     Attributes:
         label: of this direction in names; empty where there is one alone.
         is_backward: whether it begins with the last step.
         weight, recurrence: of all gates, float32, shape (3 * hidden, features) and (3 * hidden, hidden).
-        bias: of the input's gates, then of the hidden state's, float32, shape (6 * hidden,); ``None`` without.
-        names: of the three in the source.
+        bias: of the input's gates, then of the hidden state's, float32, shape (6 * hidden,); zeros where there is none.
+        names: of the three in the source; ``<node>_zeros`` of a bias that is not there.
         steps, batch, features, hidden: sizes.
+        resets_product: whether the reset gate is applied to the product with the hidden state, not to the state.
     """
 
     label: str
     is_backward: bool
     weight: Array
     recurrence: Array
-    bias: Array | None
+    bias: Array
     names: tuple[str, ...]
     steps: int
     batch: int
     features: int
     hidden: int
+    resets_product: bool
 
 
 class UnrollGru(NodePass):
     """A ``GRU`` of constant weights becomes its steps, nodes ``<node><number>`` in the order they are made.
 
+    Numbers are counted through all of a network (six of six asked with several).
     The sequence is split; every step has a ``Gemm`` per gate of its input and one of the hidden state. The first step
     knows the state: products with it are left out and its numbers stay free. Sums with constants in a row are one, with
     the first one's name. ``crnn_gru`` on two marches and ``min_gru``. Of two directions the second is unrolled behind
-    the first, from the last step on, and both are joined (three drawn networks, ten asked on two marches). Other forms
-    (given states or lengths, ``linear_before_reset`` 0, other activations, long sequences) stay.
+    the first, from the last step on, and both are joined (three drawn networks, ten asked on two marches). Where the
+    state is reset and not the product with it (``linear_before_reset`` 0), that has the same numbers, and the first
+    step multiplies zeros (one drawn network, three asked). Other forms (given states or lengths, other activations,
+    long sequences) stay.
     """
 
     op_types = frozenset({"GRU"})
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        self._taken = 0
+        return super().call(model)
 
     def remains(self, node: ir.Node) -> bool:
         """One that can be unrolled."""
@@ -78,9 +87,10 @@ class UnrollGru(NodePass):
         cells = _read(node)
         if not cells:
             return False
-        unrolled = _Unrolled(node)
+        unrolled = _Unrolled(node, self._taken)
         directions = [unrolled.direction(cell) for cell in cells]
         substitute_outputs(node, unrolled.nodes, unrolled.results(directions))
+        self._taken = unrolled.taken
         return True
 
 
@@ -98,15 +108,20 @@ class _States:
 
 
 class _Unrolled:
-    """Appends the nodes of an unrolled cell; states have the shape (1, batch, hidden)."""
+    """Appends the nodes of an unrolled cell; states have the shape (1, batch, hidden).
+
+    Args:
+        node: the cell.
+        taken: how many numbers other cells of the network have taken.
+    """
 
     gru: _Gru
 
-    def __init__(self, node: ir.Node) -> None:
+    def __init__(self, node: ir.Node, taken: int) -> None:
         self.node = node
         self.nodes: list[ir.Node] = []
-        self._number = 0
-        self._sums: dict[str, ir.Value] = {}
+        self.taken = taken
+        self._constants: dict[str, ir.Value] = {}
 
     def direction(self, gru: _Gru) -> _States:
         """The hidden states of ``gru``."""
@@ -144,14 +159,24 @@ class _Unrolled:
         update = self._gate(x, before, UPDATE)
         reset = self._gate(x, before, RESET)
         own = self._product(x, self.gru.weight, 0, NEW)
-        new = self._reset(before, reset, own)
-        new = self._op("Tanh", self._add_bias(new, [NEW]))
+        if self.gru.resets_product:
+            total = self._add_bias(self._reset(before, reset, own), [NEW])
+        else:
+            state = self._op("Mul", reset, before or self._zeros())
+            added = self._product(state, self.gru.recurrence, 1, NEW)
+            total = self._add_bias(self._op("Add", own, added), [NEW + 3, NEW])
+        new = self._op("Tanh", total)
         mixed = self._op("Mul", new, update)
-        if before is None:
-            zeros = np.zeros((1, self.gru.batch, self.gru.hidden), np.float32)
-            before = add_initializer(graph_of(self.node), f"{self.node.name}_initial{self.gru.label}", zeros)
-        kept = self._op("Mul", before, update)
+        kept = self._op("Mul", before or self._zeros(), update)
         return self._op("Add", self._op("Sub", new, mixed), kept)
+
+    def _zeros(self) -> ir.Value:
+        """The state before the first step."""
+        name = f"{self.node.name}_initial{self.gru.label}"
+        if name not in self._constants:
+            zeros = np.zeros((1, self.gru.batch, self.gru.hidden), np.float32)
+            self._constants[name] = add_initializer(graph_of(self.node), name, zeros)
+        return self._constants[name]
 
     def _gate(self, x: ir.Value, before: ir.Value | None, gate: int) -> ir.Value:
         """The sigmoid of what input and state add to ``gate``."""
@@ -168,9 +193,6 @@ class _Unrolled:
             added = self._add_bias(self._product(before, self.gru.recurrence, 1, NEW), [NEW + 3])
             return self._op("Add", own, self._op("Mul", reset, added))
         self._skip(2)
-        if self.gru.bias is None:
-            self._skip(2)
-            return own
         rows = self._bias_rows(NEW + 3)
         alone = add_initializer(graph_of(self.node), f"{self.gru.names[2]}{self.gru.label}_{NEW + 3}", rows)
         return self._op("Add", own, self._op("Mul", reset, alone))
@@ -200,19 +222,16 @@ class _Unrolled:
     def _add_bias(self, value: ir.Value, rows: Sequence[int]) -> ir.Value:
         """``value`` plus the biases ``rows``: one sum under the first one's name, with the last one's result."""
         names = [self._take() for _ in rows]
-        if self.gru.bias is None:
-            return value
         total = np.asarray(np.sum([self._bias_rows(row) for row in rows], axis=0, dtype=np.float32))
         label = f"{self.gru.names[2]}{self.gru.label}_{rows[0]}"
         label = label if len(rows) == 1 else f"{names[0]}{label}_new"
-        if label not in self._sums:
-            self._sums[label] = add_initializer(graph_of(self.node), label, total)
-        added = self._sums[label]
+        if label not in self._constants:
+            self._constants[label] = add_initializer(graph_of(self.node), label, total)
+        added = self._constants[label]
         return self._append("Add", names[0], f"{names[-1]}_out", (value, added), self._shape)
 
     def _bias_rows(self, row: int) -> Array:
-        bias = self.gru.bias if self.gru.bias is not None else np.zeros(0, np.float32)
-        return bias[row * self.gru.hidden : (row + 1) * self.gru.hidden]
+        return self.gru.bias[row * self.gru.hidden : (row + 1) * self.gru.hidden]
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -220,12 +239,12 @@ class _Unrolled:
 
     def _take(self) -> str:
         """The name of the next node."""
-        self._number += 1
-        return f"{self.node.name}{self._number - 1}"
+        self.taken += 1
+        return f"{self.node.name}{self.taken - 1}"
 
     def _skip(self, count: int) -> None:
         """Numbers of nodes that the first step does not need."""
-        self._number += count
+        self.taken += count
 
     def _op(self, op_type: str, *inputs: ir.Value, shape: Sequence[int] = (), **attributes: Any) -> ir.Value:
         name = self._take()
@@ -264,8 +283,6 @@ def _read(node: ir.Node) -> tuple[_Gru, ...]:
     plain = {"layout": 0, "clip": 0.0}
     if any(attribute(node, name, value) != value for name, value in plain.items()):
         return ()
-    if not attribute(node, "linear_before_reset", 0):
-        return ()
     directions = _DIRECTIONS[direction]
     expected = _ACTIVATIONS * len(directions)
     if tuple(attribute(node, "activations", expected)) != expected:
@@ -276,12 +293,13 @@ def _read(node: ir.Node) -> tuple[_Gru, ...]:
             is_backward=is_backward,
             weight=weight[index],
             recurrence=recurrence[index],
-            bias=None if bias is None else bias[index],
-            names=tuple("" if value is None else str(value.name) for value in given),
+            bias=np.zeros(6 * recurrence.shape[2], np.float32) if bias is None else bias[index],
+            names=tuple(f"{node.name}_zeros" if value is None else str(value.name) for value in given),
             steps=shape[0],
             batch=shape[1],
             features=shape[2],
             hidden=int(recurrence.shape[2]),
+            resets_product=bool(attribute(node, "linear_before_reset", 0)),
         )
         for index, (label, is_backward) in enumerate(directions)
     )

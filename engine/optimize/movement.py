@@ -141,3 +141,47 @@ class JoinAlongReshapedAxis(NodePass):
         moved[new] = before[old]
         ones = all(size == 1 for size in shape[: max(old, new) + 1])
         return new if new != old and ones and tuple(moved) == after else None
+
+
+class SplitBeforeTranspose(NodePass):
+    """A ``Split`` into parts of length 1 reads what a ``Transpose`` exchanges an axis of length 1 with: steps of a GRU.
+
+    The parts have the same shape there, and no Transpose is left of it (``batch_first`` of PyTorch). 8 of 8 asked, of
+    three and four dimensions, where a Relu reads the Transpose too. Not parts of two (6 asked), nor behind a Transpose
+    that moves more than two axes (``(2, 0, 1)``, 2), nor where several Splits read it: two directions (4).
+    """
+
+    op_types = frozenset({"Split"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        axis, value = _exchanged_axis(node), node.inputs[0]
+        transpose = None if value is None else value.producer()
+        if axis is None or transpose is None or value is None:
+            return False
+        node.replace_input_with(0, transpose.inputs[0])
+        node.attributes["axis"] = ir.AttrInt64("axis", axis)
+        if not value.uses() and not value.is_graph_output():
+            graph_of(node).remove(transpose, safe=True)
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """A Split that such a Transpose stands before."""
+        return _exchanged_axis(node) is not None
+
+
+def _exchanged_axis(node: ir.Node) -> int | None:
+    """The axis along which ``node`` would split what a ``Transpose`` reads; ``None`` where it does not."""
+    value = node.inputs[0]
+    transpose = None if value is None else value.producer()
+    shape = static_shape(value)
+    if transpose is None or not is_standard(transpose, "Transpose") or shape is None:
+        return None
+    perm, before = attribute(transpose, "perm"), static_shape(transpose.inputs[0])
+    axis = int(attribute(node, "axis", 0)) % len(shape)
+    if perm is None or before is None or shape[axis] != len(node.outputs):
+        return None
+    if value is None or sum(usage.node.op_type == "Split" for usage in value.uses()) > 1:
+        return None
+    other = int(perm[axis])
+    exchanged = [other if each == axis else axis if each == other else each for each in range(len(perm))]
+    return other if other != axis and list(perm) == exchanged and before[axis] == 1 else None

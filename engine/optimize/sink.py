@@ -335,6 +335,8 @@ def _place_of_change(longer: Shape, shorter: Shape) -> _Place | None:
         return None
     length = len(longer) - kept + 1
     joined = [at for at in range(kept) if (*longer[:at], shorter[at], *longer[at + length :]) == shorter]
+    if not joined and shorter[0] == 1 < longer[0]:
+        return None  # the states of an LSTM of two directions, batch first, in front of their mean (1 drawn network)
     if not joined:
         return _Place("", is_true=_are_side_by_side(longer, shorter))
     begin = next((axis for axis, size in enumerate(longer) if size > 1 and size not in shorter), joined[0])

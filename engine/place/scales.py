@@ -17,9 +17,8 @@ from engine.ops.core.float_nodes import given
 from engine.ops.core.gates import behind_gates
 from engine.ops.registry import rule_for
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.calibrated import INT16
+from engine.rulebook.calibrated import CONVOLUTIONS, INT16
 from engine.rulebook.scale import (
-    ALWAYS_GATES,
     ScaleSite,
     activations,
     gate_of,
@@ -130,7 +129,7 @@ def _threshold_of(name: str, source: ScaleSource) -> Term:
 def _is_pinned(site: ScaleSite) -> bool:
     """Whether the threshold of the result follows from that of the input by a function and by nothing that reads it."""
     gate = gate_of(site)
-    return gate in ALWAYS_GATES or keeps_threshold(site) or (site.result in site.waiting and gate is not None)
+    return gate is not None or keeps_threshold(site)
 
 
 def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[str, str]:
@@ -166,10 +165,10 @@ def _has_its_own(head: ir.Value, site: ScaleSite, pinned: Collection[str]) -> bo
 
 
 def _computed_with(model: ir.Model) -> set[str]:
-    """Tensors that an operator reads which does more than move them."""
+    """Tensors that an operator reads which does more than move them; a convolution on the CPU counts (1 drawn)."""
     found: set[str] = set()
-    for node in filter(is_placed, model.graph):
-        rule = rule_for(node)
+    for node in model.graph:
+        rule = rule_for(node) if is_placed(node) or node.op_type in CONVOLUTIONS else None
         if rule is not None and rule.tie(node) is Tie.NONE:
             found |= set(activations(node, rule))
     return found

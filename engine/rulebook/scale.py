@@ -35,11 +35,12 @@ from engine.graph.scales import Gate, Margin, scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.core.float_nodes import given
+from engine.ops.core.reasons import Code, reason_of
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, How, LargestOf, ScaleOf
 
-TIED_ON_CPU = ("Concat", "Expand", "Gather", "Pad", "ReduceMax", "Reshape", "Resize", "Slice", "Tile")
+TIED_ON_CPU = ("Concat", "Expand", "Gather", "Max", "Pad", "ReduceMax", "Relu", "Reshape", "Resize", "Slice", "Tile")
 """What has the scale of what it moves although it goes to the CPU late."""
 
 
@@ -230,15 +231,22 @@ def _fixed(site: ScaleSite) -> Iterator[Constraint]:
 def gate_of(site: ScaleSite) -> Gate | None:
     """The function that gives the threshold of the result from that of the input; None where none does.
 
-    Of what only movements read, or the CPU; a Sigmoid, HardSigmoid, Softplus (21 of 21) or Tanh (79 of 79) always. An
-    int16 result of the others has its own.
+    Of what only movements read, a Max (6 of 6) or the CPU; a Sigmoid, HardSigmoid, Softplus (21 of 21) or Tanh (79 of
+    79) always. An int16 result of the others has its own.
     """
     calibration = site.calibrations.get(site.result)
     gate = None if site.operator is None or not on_bpu(site.node) else site.operator.gate(site.node)
     if gate is None or calibration is None or gate in ALWAYS_GATES:
         return gate if calibration is not None else None
-    waits = site.result in site.waiting and not is_joined_for_use(site.node.outputs[0])
+    value = site.node.outputs[0]
+    waits = (site.result in site.waiting and not is_joined_for_use(value)) or _is_only_compared(value)
     return gate if waits and attribute(calibration, "qtype") == "int8" else None
+
+
+def _is_only_compared(value: ir.Value) -> bool:
+    """Whether nothing but a Max reads ``value``."""
+    readers = float_readers(value)
+    return bool(readers) and all(reader.op_type == "Max" for reader in readers)
 
 
 def _gated(site: ScaleSite) -> Iterator[Constraint]:
@@ -320,6 +328,16 @@ FIRST = Pattern[ScaleSite](
     lambda site: any(str(value.name) in site.leads for value in site.node.outputs),
 )
 
+AT_ITS_RESULT = ("AveragePool", "Clip", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu")
+"""What reads its input at the scale of its result where the configuration sends it to the CPU."""
+
+
+def _was_asked_for(node: ir.Node) -> bool:
+    """Whether ``node`` left the BPU late because the configuration sends it to the CPU."""
+    reason = reason_of(node) if refused_late(node) else None
+    return reason is not None and reason.code is Code.ASKED_FOR
+
+
 ScaleTable = Table[ScaleSite, Demand]
 
 MOVED: ScaleTable = Table(
@@ -366,6 +384,17 @@ MOVED: ScaleTable = Table(
             "A LeakyRelu, PRelu or saturating Clip reads its input at the scale of its result.",
             _ties(Tie.INPUT_TAKES_OUTPUT, "is computed at the scale of its result"),
             _source_takes_the_result,
+        ),
+        Rule(
+            "scale.of-result-on-cpu",
+            "What pools, cuts off or rectifies on the CPU because the configuration asks for it reads its input at the "
+            "scale of its result.",
+            Pattern("pools, cuts off or rectifies", lambda site: site.node.op_type in AT_ITS_RESULT)
+            & Pattern("is asked for on the CPU and left the BPU late", lambda site: _was_asked_for(site.node)),
+            _source_takes_the_result,
+            measured=MeasuredApart(
+                "18 of 18 behind convolutions on three marches (docs/evidence/agreement.md)", networks=6
+            ),
         ),
     ],
 )

@@ -51,6 +51,7 @@ NEEDED_BY = {
     "ShareMovements": "share_movements",
     "SinkReshape": "fold_affine_into_product",
     "SinkTranspose": "fold_affine_into_product",
+    "SplitBeforeTranspose": "split_before_transpose",
     "SumToAdd": "sum_of_two",
     "TransposeToReshape": "gemm_of_map_to_conv",
 }

@@ -218,9 +218,9 @@ def split_bias(bias: ArrayLike) -> tuple[Integers, Integers]:
         bias: integers, as float64 or int64.
 
     Returns:
-        ``trunc(bias / 2**shift)`` and ``shift = max(0, ceil(log2(|bias| / 32768)))``.
+        ``trunc(bias / 2**shift)`` and ``shift = max(0, floor(log2(|bias|)) - 14)``: 2^21 is 16384 shifted by 7.
     """
     value = np.asarray(bias, np.float64)
     magnitude = np.maximum(np.abs(value), 1.0)
-    shift = np.maximum(0, np.ceil(np.log2(magnitude / 32768.0))).astype(np.int64)
+    shift = np.maximum(0, np.floor(np.log2(magnitude)) - 14).astype(np.int64)
     return np.trunc(value / np.exp2(shift)).astype(np.int64), shift

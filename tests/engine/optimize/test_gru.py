@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from engine.optimize import optimize
+from engine.optimize.base import initializer_of
 from engine.optimize.gru import UnrollGru
 from engine.optimize.recurrent import MAX_STEPS
 from tests.engine.optimize.equivalence import assert_equivalent, build, optimized
@@ -37,7 +38,8 @@ def gru(steps: int, inputs: str = "x w r b", batch: int = 1, outputs: str = "y l
         (gru(3, "x w r"), True),
         (gru(3, "x w r b _ h"), True),
         (gru(2, outputs="y"), True),
-        (gru(2, linear_before_reset=0), False),
+        (gru(2, linear_before_reset=0), True),
+        (gru(3, "x w r", batch=2, linear_before_reset=0, direction="bidirectional"), True),
         (gru(2, clip=1.0), False),
         (gru(3, direction="reverse"), True),
         (gru(3, direction="bidirectional"), True),
@@ -87,6 +89,33 @@ def test_the_second_direction_is_numbered_behind_the_first() -> None:
     assert first.inputs[0].name == "G74_out2"
     (both,) = (item for item in after.graph if item.name == "G147")
     assert [value.name for value in both.inputs] == ["G146_out", "G122_out", "G98_out"]
+
+
+def test_a_state_that_is_reset_has_the_same_numbers() -> None:
+    """Of three asked networks: the first step multiplies zeros, which its product has as weights then."""
+    after = optimize(gru(2, "x w r", linear_before_reset=0, outputs="y"), "bayes-e")
+    names = [item.name for item in after.graph if item.op_type not in ("Reshape", "Concat")]
+    assert names[5:10] == ["G13_gemm", "G15_gemm", "G16", "G17", "G19"]
+    assert names[names.index("G37_gemm") :][:5] == ["G37_gemm", "G38", "G39_gemm", "G40", "G41"]
+    weights = {item.name: initializer_of(item.inputs[1]) for item in after.graph if item.name == "G15_gemm"}
+    assert weights["G15_gemm"] is not None
+    assert not weights["G15_gemm"].any()
+    # A bias that is not there is one of zeros.
+    sums = {item.name: item.inputs[1].name for item in after.graph if item.name in ("G17", "G41")}
+    assert sums == {name: f"{name}_{name}_{name}{name}G_zeros_5_new_expand_dims_reshape_reshape" for name in sums}
+
+
+def test_numbers_are_counted_through_all_cells_of_a_network() -> None:
+    """Of two asked networks of three and five cells."""
+    weights = {"w": normal(1, 12, 4), "r": normal(1, 12, 4)}
+    first, second = (
+        node("GRU", f"{given} w r", f"y{index} {last}", name=f"G{index}_", hidden_size=4, linear_before_reset=1)
+        for index, (given, last) in enumerate([("x", "z"), ("x", "last")])
+    )
+    after = build([first, second], {"x": (2, 1, 4)}, ["y0", "y1"], weights)
+    UnrollGru()(after)
+    ends = [item.name for item in after.graph if item.op_type in ("Split", "Concat")]
+    assert ends == ["G0_0", "G0_49", "G1_50", "G1_99"]
 
 
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])

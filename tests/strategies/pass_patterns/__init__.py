@@ -64,6 +64,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         DecomposeNorm: Pattern(functions.length, (11, 13, 18)),
         UnrollLstm: Pattern(layers.recurrent_cell),
         UnrollGru: Pattern(layers.gated_cell),
+        movement.SplitBeforeTranspose: Pattern(movements.exchanged_steps),
         movement.JoinAlongReshapedAxis: Pattern(movements.joined_states),
         pooling.ReduceMeanToGlobalPool: Pattern(layers.map_mean),
         movement.KeepReducedAxis: Pattern(movements.dropped_axis),

@@ -117,6 +117,7 @@ def recurrent_cell(draw: Draw, net: Network) -> str:
 def gated_cell(draw: Draw, net: Network) -> str:
     """A GRU over a few steps: its hidden states, or the last one."""
     x, weights, hidden = cell(draw, net, 3)
+    reset = draw(st.integers(0, 1))
     if draw(st.booleans()):
-        return net.op("GRU", x, *weights, hidden_size=hidden, linear_before_reset=1)
-    return f"{net.op('GRU', x, *weights, hidden_size=hidden, linear_before_reset=1, outputs=2)}_1"
+        return net.op("GRU", x, *weights, hidden_size=hidden, linear_before_reset=reset)
+    return f"{net.op('GRU', x, *weights, hidden_size=hidden, linear_before_reset=reset, outputs=2)}_1"

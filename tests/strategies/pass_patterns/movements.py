@@ -118,6 +118,19 @@ def rows_there_and_back(draw: Draw, net: Network) -> str:
     return net.op("Transpose", turned, perm=[0, 3, 1, 2])
 
 
+def exchanged_steps(draw: Draw, net: Network) -> str:
+    """The steps of a sequence that a Transpose brings in front."""
+    steps, features = (draw(st.integers(2, 4)) for _ in range(2))
+    x = activated(draw, net, net.input(1, steps, features))
+    turned, sizes = net.op("Transpose", x, perm=[1, 0, 2]), [1] * steps
+    if net.opset < 13:
+        first = net.op("Split", turned, outputs=steps, axis=0, split=sizes)
+    else:
+        first = net.op("Split", turned, net.ints(*sizes), outputs=steps, axis=0)
+    others = [f"{first}_{index}" for index in range(1, steps)]
+    return net.op("Concat", *(net.op("Sigmoid", each) for each in (first, *others)), axis=draw(st.integers(0, 2)))
+
+
 def moved_twice_alike(draw: Draw, net: Network) -> str:
     """Two equal movements of an activation, each read by itself."""
     x, (batch, channels, height, width) = feature_map(draw, net)

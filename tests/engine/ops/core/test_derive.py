@@ -31,7 +31,7 @@ def pointwise(
     bits: int = 8,
     bias_bits: int = 32,
     x: float = 1.0,
-    with_summand: bool = False,
+    summand: float | None = None,
 ) -> Integers:
     """One weight of one channel."""
     return convolution_integers(
@@ -42,7 +42,7 @@ def pointwise(
         None if output is None else floats(output),
         bits,
         bias_bits=bias_bits,
-        with_summand=with_summand,
+        summand_scale=None if summand is None else floats(summand),
     )
 
 
@@ -72,11 +72,12 @@ def test_weights_that_would_need_a_smaller_ratio_are_widened(bits: int | None, l
     assert (small.accumulator_scale.tolist(), small.weights.item()) == ([least], 10)
 
 
-def test_a_summand_leaves_half_as_small_a_ratio() -> None:
-    """The channels of ``crnn_gru`` whose weights are zero."""
-    dead = pointwise(weight=0.0, threshold=float(np.finfo(np.float32).tiny), with_summand=True)
-    assert dead.accumulator_scale.tolist() == [2.0**-22]
-    assert dead.bias.tolist() == [2**21]
+@pytest.mark.parametrize(("bits", "summand", "least"), [(8, 1.0, 2.0**-22), (16, 258.0, 258 * 2.0**-14)])
+def test_a_summand_leaves_half_as_small_a_ratio_to_its_own_scale(bits: int, summand: float, least: float) -> None:
+    """The channels of GRUs whose weights are zero: of int8 in ``crnn_gru``, of int16 in ``steps``."""
+    dead = pointwise(weight=0.0, threshold=float(np.finfo(np.float32).tiny), summand=summand, bits=bits)
+    assert dead.accumulator_scale.tolist() == [least]
+    assert dead.bias.tolist() == [np.rint(0.5 / least)]
 
 
 def test_the_bias_holds_half_an_output_unit() -> None:

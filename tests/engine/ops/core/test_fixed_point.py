@@ -68,7 +68,7 @@ def test_accumulator_keeps_no_more_bits_than_16(ratio: float) -> None:
 @given(bias=st.integers(-(2**30), 2**30))
 def test_split_bias_fits_16_bits_and_loses_less_than_its_last_bit(bias: int) -> None:
     value, shift = fp.split_bias(bias)
-    assert abs(int(value)) <= 32768
+    assert abs(int(value)) <= 32767
     assert abs(bias - (int(value) << int(shift))) < 2 ** int(shift)
 
 
