@@ -40,6 +40,7 @@ APART_FILES = tuple(
         "_4138",
         "_4139",
         "_4140",
+        "_4145",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""

@@ -114,6 +114,9 @@ class _Subgraph:
         if layer.kind not in _LEAVING_FEW and self._is_few(layer.output):
             blocks = _padded(shape, self._alone.pixels, _BLOCK)  # stored as such first
             return Passes(2, blocks, blocks)
+        if layer.kind is CostKind.LUT and any(turns_heads(reader) for reader in readers):
+            vectors = math.prod(shape[:-1]) * self._latency.input_row.block
+            return Passes(2, self._laid(layer.output, shape), vectors)
         turned = any(
             reader.kind in _MOVING and position in reader.converted and name == layer.output
             for reader in readers
@@ -429,6 +432,13 @@ class _Subgraph:
                 return by_few and depth <= _FEW
             case _:
                 return False
+
+
+def turns_heads(layer: Layer) -> bool:
+    """Whether a layer changes rows and columns of several maps that lie side by side (heads)."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    turns = layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.ROWS and len(before) == len(after) == _MAP_RANK
+    return turns and before[-1] == after[1] > 1 and before[0] == 1
 
 
 def _shuffles(layer: Layer) -> bool:

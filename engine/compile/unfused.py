@@ -18,7 +18,7 @@ from engine.chips.latency import Latency, UnfusedLayer
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
-from engine.compile.passes import Passes, layer_passes
+from engine.compile.passes import Passes, layer_passes, turns_heads
 from engine.compile.sizes import IMAGE_CHANNELS
 from engine.compile.tokens import turns_tokens
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -331,6 +331,8 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
         return "blocks"
     if layer.motion is Motion.ROWS and len(layer.output_shape) > _MAP_RANK and not same_rows:
         return "rows_turned_deep"
+    if before is not None and before.kind is CostKind.LUT and turns_heads(layer):
+        return "rows_turned_heads"
     if layer.motion in {Motion.ROWS, Motion.BLOCKS, Motion.FOLDED}:
         return "rows_moved" if same_rows else "rows_turned"
     if _cuts_deep(layer):
