@@ -19,7 +19,7 @@ from engine.compile.motion import Motion
 from engine.compile.overheads import is_plain, overhead_us, uneven_pixels, unfused_wait_us, wide_pool_us
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
-from engine.compile.sizes import as_map, nv12_bytes
+from engine.compile.sizes import IMAGE_CHANNELS, as_map, nv12_bytes
 from engine.compile.tokens import cut_tokens
 from engine.compile.traffic import (
     LayerTraffic,
@@ -158,11 +158,20 @@ def _is_told_by_rows(layer: Layer) -> bool:
 
 def _rows_wait_us(layer: Layer, rows: AloneByRows, enters: bool) -> float:
     """What such a layer waits for besides its traffic."""
-    batch, height, width, channels = as_map((*(1,) * (4 - len(layer.output_shape)), *layer.output_shape))
+    before, after = (_in_four(shape) for shape in (layer.input_shapes[0], layer.output_shape))
     leaves = layer.output_bits >= _ACCUMULATOR_BITS
+    image = enters and before[3] <= IMAGE_CHANNELS
     waits = rows.layer_us + rows.entering_us * enters + rows.leaving_us * leaves
-    waits += rows.part_us * batch * height * (channels % rows.block > 0)
-    return waits + rows.plane_us * batch * height * channels * (leaves and width % rows.block > 0)
+    uneven = before[3] % rows.block > 0 or after[3] % rows.block > 0
+    waits += rows.part_us * after[0] * after[1] * (uneven and not image)
+    stepped = rows.stepped_image_us if image else rows.stepped_us
+    waits += stepped * before[0] * before[1] * (enters and max(layer.strides) > 1)
+    return waits + rows.plane_us * after[0] * after[1] * after[3] * (leaves and after[2] % rows.block > 0)
+
+
+def _in_four(shape: Sequence[int]) -> Sequence[int]:
+    """``shape`` in four dimensions."""
+    return as_map((*(1,) * (4 - len(shape)), *shape))
 
 
 def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> float:

@@ -505,7 +505,9 @@ class AloneByRows(Data):
         layer_us: each layer, ...
         entering_us: ... and where what it reads comes from outside, ...
         leaving_us: ... or its int32 result leaves.
-        part_us: row of a map whose channels end with a part of a block.
+        part_us: row of a result where its channels, or those that are read, end with a part of a block; no image's.
+        stepped_us: row of a map that enters and is read in steps, ...
+        stepped_image_us: ... and of an image.
         plane_us: row of each channel of an int32 result whose rows are no whole blocks.
         block: pixels and channels of a block.
         layers: whose times the constants rest on.
@@ -515,6 +517,8 @@ class AloneByRows(Data):
     entering_us: float
     leaving_us: float
     part_us: float
+    stepped_us: float
+    stepped_image_us: float
     plane_us: float
     block: int = 8
     layers: int = 0

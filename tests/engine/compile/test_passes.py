@@ -180,3 +180,26 @@ def test_heads_behind_a_table_are_turned_one_element_at_a_time() -> None:
     assert first.passes.stored > 64 * 16 * 256
     assert second.moved == pytest.approx(630 * 2048)
     assert [kind for kind, _ in list(unfused_parts([table, turned], 256))[1]] == ["rows_turned_heads"]
+
+
+def test_on_bernoulli2_layers_of_weights_wait_by_rows() -> None:
+    """Asked: 24 x 24 x 8 that enters and is read in steps takes 21 us, and of three channels inside 16 x 16 5.4 us."""
+    latency = load_latency("bernoulli2")
+    before, after = (1, 24, 24, 8), (1, 12, 12, 16)
+    step = conv("a", "x", before, 16, shape=after, kernel=(3, 3), strides=(2, 2), planar=False)
+    few = conv("b", "a", after, 3, planar=False)
+    entering = InputTensor(name="x", dtype="int8", shape=before)
+    both = Schedule(
+        name="s",
+        inputs=(entering,),
+        outputs=("b",),
+        layers=(step, few),
+        groups=((0,), (1,)),
+        overlap=Overlap.NONE,
+        by_layer=True,
+    )
+    first, second = layer_costs(both, latency)
+    rows = latency.alone_by_rows
+    assert rows is not None
+    assert first.overhead_us == pytest.approx(rows.layer_us + rows.entering_us + 24 * rows.stepped_us)
+    assert second.overhead_us == pytest.approx(rows.layer_us + 12 * rows.part_us)
