@@ -186,10 +186,10 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             SinkReshapeBehindSoftmax(),
             TransposeToReshape(),
             SinkReshape(),
+            JoinAlongReshapedAxis(),  # before its Reshape becomes a Transpose beside that of a product (1 asked)
             ReshapeToTranspose(),
             CancelAroundReshape(),
             ReshapeBeforeTransposes(),
-            JoinAlongReshapedAxis(),
             MergeReshapes(),
             RemoveUnusedNodes(),
         ),

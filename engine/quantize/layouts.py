@@ -26,8 +26,9 @@ def simplify_layouts(graph: ir.Graph, names: Naming) -> None:
     First, two transposes in a row become one under the second's name, or none where they cancel. Then two around an
     ``HzDequantize`` that cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes
     of length 1 is a Reshape too, since the order of elements stays; two around a Reshape of integers that keeps batch
-    and channels become part of it. One of a single number changes nothing. Last, two reshapes of integers in a row
-    become one under the first's name, with the second's shape and result.
+    and channels become part of it. One of a single number changes nothing. Two reshapes of integers in a row become one
+    under the first's name, with the second's shape and result. Last, a Reshape goes if all that reads it is Reshapes
+    back to the shape before it (states of a GRU on bernoulli2, 4 of 4; not where one has another shape, 6).
     """
     for node in list(graph):
         if _is(node, "Transpose") and TO_NCHW_MARK in str(node.name):
@@ -50,6 +51,23 @@ def simplify_layouts(graph: ir.Graph, names: Naming) -> None:
     for node in list(graph):
         if _is(node, "Reshape"):
             _merge_reshapes(graph, node)
+    for node in list(graph):
+        if _is(node, "Reshape") and node.graph is graph:
+            _drop_there_and_back(graph, node)
+
+
+def _drop_there_and_back(graph: ir.Graph, node: ir.Node) -> None:
+    result, before = node.outputs[0], shape_of(_input(node))
+    readers = [usage.node for usage in result.uses()]
+    if not readers or result.is_graph_output():
+        return
+    if all(_is(each, "Reshape") and not each.outputs[0].is_graph_output() for each in readers) and all(
+        shape_of(each.outputs[0]) == before for each in readers
+    ):
+        for each in readers:
+            each.replace_input_with(0, _input(node))
+            bypass(each)
+        graph.remove(node, safe=True)
 
 
 def _move_to_producer(graph: ir.Graph, node: ir.Node) -> None:

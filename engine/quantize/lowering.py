@@ -385,12 +385,13 @@ class IntegerGraph:
     def _constant_operand(
         self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str, reader: Reader
     ) -> Quantized:
-        """The integers of a constant that an operator reads as an activation, of the rank of the operator's result.
+        """The integers of a constant that an operator reads as an activation.
 
+        They have the rank of the operator's result; where it reads ONNX's own layout, their own (21 numbers of a Max).
         Every reader has its own.
         """
         node = next(each for each in self._chain if value in each.inputs)
-        rank = max(array.ndim, len(shape_of(node.outputs[0])), 1)
+        rank = max(array.ndim, len(shape_of(node.outputs[0])) if layout == "NHWC" else 1)
         source = str(before_calibration(value).name)
         key = f"{source}@{wanted.bits}@{wanted.scales.tobytes().hex()}@{layout}@{rank}@{node.name}"
         if key not in self._integers:

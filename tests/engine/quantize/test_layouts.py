@@ -74,6 +74,30 @@ def test_two_reshapes_of_integers_become_one_under_the_first_name() -> None:
     assert shape_of(result.outputs[0]) == (20, 1, 6)
 
 
+@pytest.mark.parametrize(("last", "left"), [((1, 1, 1, 4), []), ((1, 1, 4, 1), ["there", "one", "other"])])
+def test_a_reshape_that_every_reader_undoes_disappears(last: tuple[int, ...], left: list[str]) -> None:
+    """The states of a GRU on bernoulli2, which the next step and a Concat read; not where one has another shape."""
+    x = value("x", (1, 1, 1, 4))
+    shapes = {"there_shape": (1, 1, 4), "one_shape": (1, 1, 1, 4), "other_shape": last}
+    targets = {name: ir.Value(name=name, const_value=ir.tensor(list(shape))) for name, shape in shapes.items()}
+
+    def reshape(source: ir.Value, name: str) -> ir.Node:
+        shape = shapes[f"{name}_shape"]
+        return ir.node("Reshape", [source, targets[f"{name}_shape"]], outputs=[value(f"{name}_out", shape)], name=name)
+
+    there = reshape(x, "there")
+    one, other = (reshape(there.outputs[0], name) for name in ("one", "other"))
+    ends = [
+        ir.node("Sigmoid", [each.outputs[0]], outputs=[value(f"{each.name}_end", shape_of(each.outputs[0]))])
+        for each in (one, other)
+    ]
+    nodes = [there, one, other, *ends]
+    results = [each.outputs[0] for each in ends]
+    whole = ir.Graph([x], results, nodes=nodes, initializers=tuple(targets.values()), opset_imports={"": 11})
+    simplify_layouts(whole, Naming(ChipFamily.BERNOULLI))
+    assert [node.name for node in whole if node.op_type == "Reshape"] == left
+
+
 def test_transposes_in_a_row_are_merged_before_what_stands_beside_them() -> None:
     """The second and third one move only axes of length 1 together: the first stays (``detr``)."""
     x = value("x", (1, 4, 4, 6), INT32)
