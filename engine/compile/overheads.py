@@ -91,6 +91,7 @@ _TOLD = frozenset(
         Overhead.PLAIN,
         Overhead.PLAIN_PIXEL,
         Overhead.PLAIN_ROW,
+        Overhead.FLATTENED,
         Overhead.REGROUPED,
         Overhead.SWAP,
         Overhead.TOKENS,
@@ -217,6 +218,8 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         return
     shapes = (layer.input_shapes[0], layer.output_shape)
     match layer.motion:
+        case Motion.NONE if _is_flattened(layer):
+            yield Overhead.FLATTENED, math.prod(shapes[0][2:]) / 1e3
         case Motion.VIEW if len(shapes[0]) > _MAP_RANK and shapes[1][-1] == 1 < shapes[0][-1]:
             yield Overhead.LINE, 1
             yield Overhead.LINES, math.prod(layer.output_shape) / 1e3
@@ -282,6 +285,13 @@ def _deep(layer: Layer) -> Iterator[Amount]:
     share = _APART + (1 - _APART) / layer.input_shapes[0][0]
     yield Overhead.DEEP_SINGLE, _kilobytes(layer) * share
     yield Overhead.DEEP_PLANE, _kilobytes(layer) * share / layer.output_shape[-3]
+
+
+def _is_flattened(layer: Layer) -> bool:
+    """Whether the pixels of a map of int16 (NCHW) leave as one row of each channel."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    joins = len(before) == _MAP_RANK > len(after) and before[:2] == after[:2] and min(before[2:]) > 1
+    return layer.kind is CostKind.RESHAPE and layer.leaves and joins and layer.output_bits == _WIDE_BITS
 
 
 def _is_regrouped(layer: Layer) -> bool:

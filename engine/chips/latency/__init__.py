@@ -358,6 +358,8 @@ class Overhead(StrEnum):
     """Layers in which rows change places in more than four dimensions (windows), ..."""
     SWAPPED = "swapped"
     """... and bytes of these."""
+    FLATTENED = "flattened"
+    """Pixels of maps of int16 that leave with their pixels joined."""
     REGROUPED = "regrouped"
     """Bytes of rows of int16 that become those of a map of several rows of pixels."""
     TOKENS = "tokens"

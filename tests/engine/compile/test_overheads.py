@@ -10,6 +10,7 @@ from engine.chips.latency import Measured, Overhead, load_latency
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
+from engine.compile.motion import Motion
 from engine.compile.overheads import amounts, overhead_us, small_table_elements, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.ops.core.costs import CostKind
@@ -333,3 +334,15 @@ def test_a_maximum_of_five_dimensions_makes_its_own_the_last() -> None:
     assert list(amounts(largest, Overlap.GROUPS, latency)) == [(Overhead.DEEP_MAXIMUM, 1.536)]
     assert overhead_us(largest, Overlap.GROUPS, latency) == pytest.approx(55, rel=0.1)
     assert list(amounts(layer(CostKind.REDUCE, *shapes), Overlap.GROUPS, latency)) == [(Overhead.DEEP_REDUCE, 1.536)]
+
+
+@pytest.mark.parametrize(("march", "us"), [("bayes", 11.7), ("bayes-e", 12.5)])
+def test_maps_of_int16_whose_pixels_leave_joined_take_time_per_pixel(march: str, us: float) -> None:
+    """Asked: 24 x 24 pixels behind a table, of two channels as of five; behind a convolution, as int32, nothing."""
+    wide = {"motion": Motion.NONE, "leaves": True, "input_bits": 16, "output_bits": 16}
+    latency = load_latency(march)
+    for channels in (2, 5):
+        joined = layer(CostKind.RESHAPE, (1, channels, 576), (1, channels, 24, 24), **wide)
+        assert overhead_us(joined, Overlap.GROUPS, latency) == pytest.approx(us, rel=0.05)
+    result = layer(CostKind.RESHAPE, (1, 5, 576), (1, 5, 24, 24), **wide | {"input_bits": 32, "output_bits": 32})
+    assert overhead_us(result, Overlap.GROUPS, latency) < 0.2
