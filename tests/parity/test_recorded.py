@@ -15,16 +15,20 @@ from engine.conformance.measures import measure
 from engine.ir import load_model
 from engine.quantize import quantize
 from engine.quantize.diff import diff
+from tests.parity.estimates import are_recorded_ones
 
 RECORDED = Path(__file__).parent / "recorded"
 LARGEST = 50_000
 """Bytes of a case."""
+ESTIMATED = frozenset({"norm_on_bernoulli2"})
+"""Cases with a scale that has other last bits on CPUs that estimate reciprocal roots otherwise."""
 
 
 @pytest.mark.parametrize("case", find_cases(RECORDED), ids=lambda case: case.name)
 def test_a_recorded_case_is_converted_as_the_original_converts_it(case: RecordedCase, tmp_path: Path) -> None:
     row = measure(case, tmp_path)
-    assert str(row.departure or "") == ""
+    departure = str(row.departure or "")
+    assert departure == "" or (case.name in ESTIMATED and not are_recorded_ones() and ": floats " in departure)
     assert row.converts
     assert row.simulator is not False
     assert row.outputs is not False

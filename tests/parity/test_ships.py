@@ -21,8 +21,9 @@ from engine.ship.network import network_of
 from engine.toolchain.tool import find_toolchain
 from tests.parity.ships import CASES, RECORDED, built
 
-TOLERANCE = 1e-5
-"""Of thresholds and corrected biases, which other processors round otherwise."""
+TOLERANCE = 5e-5
+"""Of thresholds and corrected biases, which other processors round otherwise: a bias by 2.6e-5 of the largest with AVX2
+instead of AVX-512."""
 LARGEST = 50_000
 """Bytes of a recorded case."""
 
