@@ -96,7 +96,8 @@ class GlobalAveragePoolRule(FloatRule):
         scale, bits = x.scale / np.float32(height * width), 32
         if output is not None:
             scale, bits = output.scales, output.bits
-            split = requantization(np.float64(x.scale[0]) / (height * width * np.float64(scale[0])), bits)
+            whole = np.float32(height * width) * np.float32(scale[0])  # 72 of 72 asked, of float64 62
+            split = requantization(np.float64(x.scale[0]) / np.float64(whole), bits)
             attributes |= {
                 "accu_right_shift": split.right_shift.tolist() * channels,
                 "output_scale": split.scale.tolist() * channels,

@@ -81,25 +81,27 @@ class ReduceMeanRule(FloatRule):
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         length = shape_of(given(chain[0], 0))[reduced_axis(chain[0])]
-        lower_reduction(chain[0], lowering, "HzSQuantizedReduceMean", 1.0 / length)
+        lower_reduction(chain[0], lowering, "HzSQuantizedReduceMean", length)
 
 
-def lower_reduction(node: ir.Node, lowering: Lowering, op_type: str, factor: float) -> None:
-    """A requantised sum, times ``factor``, over one axis (reference/arithmetic.md 2.6).
+def lower_reduction(node: ir.Node, lowering: Lowering, op_type: str, count: int) -> None:
+    """A requantised sum, divided by ``count``, over one axis (reference/arithmetic.md 2.6).
 
+    The divisor and the scale of the result are multiplied in float32 (60 of 60 means asked, of float64 47).
     Of int16 it is int16, and requantised where its readers have int8 alone (6 of 6 before a MatMul).
     """
     result = node.outputs[0]
     x, output = lowering.integer(given(node, 0)), required(lowering.calibration(result))
     output = output.widened if x.bits == 16 else output
     shape = shape_of(given(node, 0))
-    split = requantization(np.float64(x.scale[0]) * factor / np.float64(output.scales[0]), output.bits)
-    count = channels_of(given(node, 0))
+    whole = np.float32(count) * np.float32(output.scales[0])
+    split = requantization(np.float64(x.scale[0]) / np.float64(whole), output.bits)
+    channels = channels_of(given(node, 0))
     attributes = {
         "axis": nhwc_axis(reduced_axis(node), len(shape)),
         "output_bit": output.bits,
-        "accu_right_shift": split.right_shift.tolist() * count,
-        "scale": split.scale.tolist() * count,
-        "out_shift": split.out_shift.tolist() * count,
+        "accu_right_shift": split.right_shift.tolist() * channels,
+        "scale": split.scale.tolist() * channels,
+        "out_shift": split.out_shift.tolist() * channels,
     }
     lowering.emit(op_type, node, [x.value], attributes, result, bits=output.bits, scale=output.scales)

@@ -36,4 +36,4 @@ class ReduceSumRule(FloatRule):
         return refused_reduction(node, march)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
-        lower_reduction(chain[0], lowering, "HzSQuantizedReduceSum", 1.0)
+        lower_reduction(chain[0], lowering, "HzSQuantizedReduceSum", 1)
