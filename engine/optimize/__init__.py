@@ -25,6 +25,7 @@ from engine.optimize.affine import (
     FoldAffineIntoPrevious,
     FoldNormThroughConcat,
     FoldPadIntoConv,
+    mark_factors,
 )
 from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, LargerFactorFirst, SumToAdd, WhereToProducts
 from engine.optimize.checked import MAX_ROUNDS, CheckedPasses, did_not_settle
@@ -124,7 +125,7 @@ def run_pipeline(passes: Pipeline, original: ir.Model, march: str) -> tuple[ir.M
     checked = CheckedPasses(model)
     checked.run(passes.opening)
     for _ in range(MAX_ROUNDS):
-        checked.settle(passes.round)
+        checked.settle(passes.round, mark_factors)
         changed = checked.run(passes.settled)
         if not changed:
             break

@@ -6,7 +6,7 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,14 +67,18 @@ class CheckedPasses:
         self.changed.update(changed)
         return changed
 
-    def settle(self, passes: Sequence[ir.passes.PassBase]) -> None:
-        """Run ``passes`` until none of them changes anything.
+    def settle(
+        self, passes: Sequence[ir.passes.PassBase], end_of_round: Callable[[ir.Model], None] | None = None
+    ) -> None:
+        """Run ``passes`` until none of them changes anything; after each round, ``end_of_round`` on the model.
 
         Raises:
             OptimizeError: as :meth:`run`; or they still change something after :data:`MAX_ROUNDS` rounds.
         """
         for _ in range(MAX_ROUNDS):
             changed = self.run(passes)
+            if end_of_round is not None:
+                end_of_round(self._model)
             if not changed:
                 return
         raise did_not_settle(changed)

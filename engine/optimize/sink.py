@@ -2,8 +2,9 @@
 
 There they meet others that undo them, and the arithmetic runs on the tensor that a convolution made. The original does
 this everywhere, whether anything is undone in the end or not: tensors named ``<y>_transpose``, ``<y>_reshape`` and
-``<y>_transpose_reshape`` in all 15 networks with arithmetic behind a movement. What becomes a depthwise convolution
-lets nothing pass (``detr``).
+``<y>_transpose_reshape`` in all 15 networks with arithmetic behind a movement. What has become a depthwise convolution
+lets nothing pass: a factor per channel of a map that an earlier round left
+(:func:`engine.optimize.affine.mark_factors`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute, own_name, static_shape
+from engine.ir import MARK_CONVOLUTION, attribute, own_name, static_shape
 from engine.optimize.affine import becomes_depthwise, takes_in_next
 from engine.optimize.base import (
     Array,
@@ -30,7 +31,7 @@ from engine.optimize.base import (
     substitute_outputs,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.dense import MARK_PRODUCT, ROWS, joins_product
+from engine.optimize.dense import MARK_PRODUCT, joins_product
 from engine.optimize.transposes import axes_without_ones
 
 ELEMENTWISE = frozenset(
@@ -91,12 +92,8 @@ class _Sink(GraphPass):
         return self.sink(node, found)
 
     def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        """One number: before it is a convolution, so not where a ``MatMul`` of rows makes the movement only later.
-
-        Asked with a Gelu by Tanh of a map with channels last; the queries of torchvision's ``VisionTransformer``,
-        behind two Reshapes and a Transpose; not the scores of ``detr``.
-        """
-        return _is_one_number(node) and not any(_is_of_rows(each) for each in movements)
+        """Whether ``movements`` pass the factor per channel of a map ``node``: no convolution yet."""
+        return MARK_CONVOLUTION not in node.metadata_props
 
     @abstractmethod
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
@@ -115,11 +112,12 @@ class SinkTranspose(_Sink):
     def passes(self, node: ir.Node) -> bool:
         """Not ``ReduceMax``: beside a ``ReduceMean`` of the same tokens it stays (published log of YOLOv13n, twice).
 
-        Nor a mean over several axes (rows and columns of channels last, kept at 1, 3 of 3 asked).
+        Nor ``ReduceSum`` (12 of 12 asked, norms of tokens and heads among them), nor a mean over several axes (rows and
+        columns of channels last, kept at 1, 3 of 3 asked).
         """
         rank = len(static_shape(node.outputs[0]) or ())
         is_of_many = node.op_type == "ReduceMean" and len(axes_of(node, rank) or ()) > 1
-        return super().passes(node) and node.op_type != "ReduceMax" and not is_of_many
+        return super().passes(node) and node.op_type not in ("ReduceMax", "ReduceSum") and not is_of_many
 
     def passes_on(self, node: ir.Node, passed: ir.Node) -> bool:
         """Not what becomes part of a product once it has passed the quotient of a normalisation.
@@ -176,18 +174,6 @@ def _is_quotient(node: ir.Node) -> bool:
     return node.op_type == "Mul" and any(each is not None and each.op_type in RECIPROCALS for each in factors)
 
 
-def _is_of_rows(movement: ir.Node) -> bool:
-    """Whether a ``MatMul`` of rows makes what ``movement`` moves, arithmetic and other movements between."""
-    value = movement.inputs[0]
-    while value is not None and (producer := value.producer()) is not None:
-        if is_standard(producer, "Conv"):
-            return producer.metadata_props.get(MARK_PRODUCT) == ROWS
-        if producer.op_type not in ELEMENTWISE | {"Reshape", "Transpose"}:
-            return False
-        value = next((each for each in producer.inputs if each is not None and not _fixed(each)), None)
-    return False
-
-
 class SinkReshape(_Sink):
     """A ``Reshape`` moves behind arithmetic all of whose computed operands it reshapes alike.
 
@@ -202,16 +188,14 @@ class SinkReshape(_Sink):
     moves = "Reshape"
 
     def passes_factor(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        """One number, where the Reshape changes the number of dimensions and no ``Gather`` of one element left it.
+        """Not of what a ``Gather`` of one element left (``swin``); one number also later, behind a single row.
 
-        The queries of attention, from rows, lines or five dimensions: 29 of 29 spellings asked on bayes-e and
-        bernoulli2, four drawn networks; not of maps that stay maps (2 of 2), but for the row of a ``Gemm``; nor of
-        Gathers (1, ``swin``).
+        That is the row of a ``Gemm``, which two Reshapes take from the channels to the last axis: gates of LeViT.
         """
-        sources = [(movement.inputs[0], static_shape(movement.inputs[0]) or ()) for movement in movements]
-        changes = all(len(shape) != _MAP_RANK or sum(size > 1 for size in shape) <= 1 for _, shape in sources)
-        gathered = any(value is not None and is_standard(value.producer(), "Gather") for value, _ in sources)
-        return changes and not gathered and _is_one_number(node)
+        sources = [movement.inputs[0] for movement in movements]
+        gathered = any(value is not None and is_standard(value.producer(), "Gather") for value in sources)
+        is_row = all(sum(size > 1 for size in static_shape(value) or ()) <= 1 for value in sources)
+        return not gathered and (super().passes_factor(node, movements) or (is_row and _is_one_number(node)))
 
     def passes(self, node: ir.Node) -> bool:
         """Also a ``Slice`` where axes of length 1 are dropped or appended; products if batch and channels stay.

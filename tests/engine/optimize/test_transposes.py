@@ -77,9 +77,21 @@ def test_what_is_read_or_computed_otherwise(nodes: list[onnx.NodeProto], outputs
     assert transposes(nodes, outputs, shape=np.array([1, 4, 5, 6])) == left
 
 
-def test_a_factor_per_channel_lets_nothing_pass() -> None:
+def test_a_transpose_passes_a_factor_per_channel_in_its_first_round() -> None:
     after = optimized(build(enclosed(node("Mul", "t k", "m")), {"x": SHAPE}, ["y"], {"k": normal(4, 1, 1)}))
-    assert [item.op_type for item in after.graph] == ["Transpose", "Conv", "Transpose"]
+    assert [item.op_type for item in after.graph] == ["Mul"]
+
+
+def test_a_factor_that_a_round_left_is_a_convolution_behind_the_next_transpose() -> None:
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Transpose", "r", "t", perm=TO_LAST),
+        node("ReduceMean", "t", "m", axes=[3], keepdims=1),
+        node("Transpose", "m", "u", perm=TO_SECOND),
+        node("Mul", "u k"),
+    ]
+    after = optimized(build(nodes, {"x": SHAPE}, ["y"], {"k": np.float32(1.5)}))
+    assert [item.op_type for item in after.graph] == ["Relu", "ReduceMean", "Transpose", "Conv", "Transpose"]
 
 
 def test_names_are_those_of_the_original() -> None:
