@@ -48,8 +48,8 @@ class Input:
     types: Mapping[ir.Value, str] = field(default_factory=dict)
 
 
-LEFT_OUT_BEFORE = frozenset({"Reshape", "Transpose", "Slice", "Gather", "Pad", "HzChannelShuffle"})
-"""Movements in front of which a calibration may be left out."""
+LEFT_OUT_BEFORE = frozenset({"Expand", "Gather", "HzChannelShuffle", "Pad", "Reshape", "Slice", "Tile", "Transpose"})
+"""Movements in front of which a calibration may be left out, and not behind, where something computes with it."""
 LATE_MOVEMENTS = frozenset({"Concat", "Reshape", "Slice"})
 """Movements of bernoulli2 between which no calibration stays once they have left the BPU late."""
 TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
@@ -316,7 +316,7 @@ class Calibrated:
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 REDUCTIONS = frozenset({"ReduceMean", "ReduceSum"})
 """What gives on the CPU the type of what it reads, over several axes."""
-FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Gather"}
+FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Expand", "Gather", "Tile"}
 """Operators in front of which floats of the CPU are not quantised."""
 
 

@@ -457,8 +457,9 @@ WHOLES: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.resize-of-floats",
-            "A Resize of what the CPU computes runs there too, unless the BPU reads that otherwise.",
-            op("Resize", "Upsample") & _site("alone reads what the CPU computes, moved or not", _reads_floats_alone),
+            "A Resize, Expand or Tile of what the CPU computes runs there too, unless the BPU reads that otherwise.",
+            op("Expand", "Resize", "Tile", "Upsample")
+            & _site("alone reads what the CPU computes, moved or not", _reads_floats_alone),
             _cpu(Code.PART_OF_CPU_NODE),
         ),
         Rule(

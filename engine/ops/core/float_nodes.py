@@ -104,12 +104,15 @@ def refused_broadcast(node: ir.Node, march: Chip) -> Reason | None:
         constant = second if constants[1] else first
         if _one_for_all_samples(constant, out) or (len(out) != len(TO_NHWC) and not scales_normalised(node)):
             return because(Code.CONSTANT_NOT_FOLDED)
+    if not march.constant_operands and len(out) == 3 and not any(constants) and not _normalises(node):
+        return because(Code.RANK_4_ONLY)
     if not 1 <= len(out) <= 5 or (len(first) != len(second) and not any(constants)):
         return because(Code.RANKS_DIFFER)
     if not march.broadcasts_both and first != out and second != out:
         return because(Code.BOTH_BROADCAST)
     # 11 of 11 in three networks on bernoulli2, and the product of two such numbers, which it computes
-    if not march.broadcasts_numbers and not any(constants) and first != second and 1 in (prod(first), prod(second)):
+    single = first != second and 1 in (prod(first), prod(second))
+    if single and not march.broadcasts_numbers and not any(constants) and not _normalises(node):
         return because(Code.SINGLE_NUMBER)
     repeated = any(_is_repeated_line(shape, out) for shape in (first, second))
     if repeated and not march.broadcasts_lines and not _normalises(node):
@@ -148,7 +151,16 @@ def _normalises(node: ir.Node) -> bool:
     """Whether ``node`` is the difference, the quotient, the factor or the shift of a normalisation."""
     if node.op_type == "Sub":
         return subtracts_mean(node)
-    return scales_normalised(node) or (node.op_type == "Mul" and _divides_by_root(node))
+    if node.op_type != "Mul":
+        return scales_normalised(node)
+    return scales_normalised(node) or _divides_by_root(node) or _squares_difference(node)
+
+
+def _squares_difference(node: ir.Node) -> bool:
+    """Whether ``node`` multiplies a difference from a mean by itself."""
+    first, second = (before_calibration(given(node, index)) for index in (0, 1))
+    head = first.producer()
+    return first is second and head is not None and head.op_type == "Sub" and subtracts_mean(head)
 
 
 def subtracts_mean(node: ir.Node) -> bool:
