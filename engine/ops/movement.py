@@ -374,7 +374,7 @@ COMPARED_RANKS = range(2, 6)
 class MaxRule(FloatRule):
     """Larger of two activations of one scale; the other operand is requantised.
 
-    In ONNX's own layout beside a constant (24 of 24 on three marches), of two maps as other operators (1).
+    In ONNX's own layout beside a constant (21 of 21 on three marches), of two maps as other operators (2).
     """
 
     op_types = ("Max",)

@@ -63,7 +63,7 @@ class _Gru:
 class UnrollGru(NodePass):
     """A ``GRU`` of constant weights becomes its steps, nodes ``<node><number>`` in the order they are made.
 
-    Numbers are counted through all of a network (six of six asked with several).
+    Numbers are counted through all of a network (three of three asked with several).
     The sequence is split; every step has a ``Gemm`` per gate of its input and one of the hidden state. The first step
     knows the state: products with it are left out and its numbers stay free. Sums with constants in a row are one, with
     the first one's name. ``crnn_gru`` on two marches and ``min_gru``. Of two directions the second is unrolled behind

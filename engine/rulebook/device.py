@@ -375,7 +375,7 @@ REQUESTS: Table[DeviceSite, Place] = Table(
             _late(Code.ASKED_FOR),
             over=("device.asked-for",),
             measured=MeasuredApart(
-                "20 maxima on two marches; 57 of 57 others behind convolutions on three, where 28 of other operators "
+                "20 maxima on two marches; 48 of 48 others on three, where 28 of other operators "
                 "read floats (docs/evidence/agreement.md)",
                 networks=8,
             ),
