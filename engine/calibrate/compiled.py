@@ -10,11 +10,11 @@ _BITS, _BITS_OF_CHANNELS, _BINS = Argument("int32", 1), Argument("int32", 3), Ar
 _OBSERVED = "engine.calibrate.statistics.loops"
 PEAKS = Loop(_OBSERVED, "channel_peaks", (_BITS_OF_CHANNELS, _BITS, _BITS))
 KEEP_LARGER = Loop(_OBSERVED, "keep_larger", (_BITS, _BITS, _WHOLE, Argument("int32")))
-COUNT = Loop(_OBSERVED, "count", (_NUMBERS, Argument("float64"), _WHOLE, _BINS))
+COUNT = Loop(_OBSERVED, "count", (_NUMBERS, Argument("float32"), _WHOLE, _BINS))
 DIVERGENCES = Loop(
     "engine.calibrate.statistics.divergence",
     "divergences",
-    (_DOUBLES, _DOUBLES, _DOUBLES, _WHOLE, _DOUBLES, _DOUBLES),
+    (_DOUBLES, _DOUBLES, _DOUBLES, _WHOLE, _DOUBLES),
 )
 
 LOOPS = (PEAKS, KEEP_LARGER, COUNT, DIVERGENCES)

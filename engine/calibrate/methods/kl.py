@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.calibrate.statistics.bits import LEVELS
 from engine.calibrate.statistics.distribution import Histogram
@@ -10,31 +11,34 @@ from engine.calibrate.statistics.distribution import Histogram
 WINDOW = 9
 """Width of the mean filter over the curve of divergences."""
 
-STEP = 1.2556e-6
-"""Divergences count in whole steps of this size, which were fitted: the mechanism is not known.
+LEVEL_PER_NUMBER, LEVEL = 8e-13, (1e-7, 6e-7)
+"""What a level stretch may be above the least mean: so much per number of the tensor, at least and at most.
 
-They give all of 537 thresholds of 18 networks, exact divergences 533; docs/evidence/calibration.md says which differ
-and what else was tried.
+Fitted, with room (docs/evidence/calibration.md): the original computes in float32, whose rounding makes some cut of a
+stretch as low as one that is better by so little.
 """
-_SHARE = 0.63
-"""Share of a step that is added before rounding down; fitted with :data:`STEP`."""
-_MALFORMED = 2.0**40
-"""Steps of a cut that no count lies below: more than any divergence, but finite, so that of cuts whose mean takes in
+LEVEL_CUTS = 3
+"""Cuts behind the first one that a level stretch has at least."""
+ALIKE = 1e-12
+"""Means that differ by no more are alike: far above the rounding of float64, far below what counts can tell apart."""
+_MALFORMED = 2.0**20
+"""Divergence of a cut that no count lies below: more than any other, but finite, so that of cuts whose mean takes in
 such ones the one with the fewest is the least (the reciprocals of Swin, whose counts lie in the last seven bins)."""
 
 
-def kl_threshold(histogram: Histogram, *, stepped: bool = True) -> float:
+def kl_threshold(histogram: Histogram, *, level: bool = True) -> float:
     """The threshold whose clipped and quantised distribution is closest to the original one.
 
-    The curve of :attr:`Histogram.divergences`, in whole steps (:data:`STEP`), is smoothed by a mean over 9 neighbours;
-    the first minimum gives the threshold, the middle of its bin. So it is always below the largest value. Where all
-    numbers but small ones have one magnitude no cut is better than another: it is the bin a window before the end
-    (16 constants of ones and a mask of -100 in ``fpn_retina_gn``, ``vit_timm``, ``pvt`` and ``swin``; six of one number
-    in five of 60 networks drawn with seed 37, on three marches; a lone large number among small ones has the first).
+    The curve of :attr:`Histogram.divergences` is smoothed by a mean over 9 neighbours; the first minimum gives the
+    threshold, the middle of its bin. So it is always below the largest value. Where all numbers but small ones have
+    one magnitude no cut is better than another: it is the bin a window before the end (16 constants of ones and a mask
+    of -100 in ``fpn_retina_gn``, ``vit_timm``, ``pvt`` and ``swin``; six of one number in five of 60 networks drawn
+    with seed 37, on three marches; a lone large number among small ones has the first).
 
     Args:
         histogram: of the magnitudes.
-        stepped: whether divergences count in steps, as in the original, or exactly.
+        level: whether a level stretch counts as the least where another cut is hardly better (:data:`LEVEL`), as in
+            the original.
 
     Returns:
         The threshold; 0 if only zeros were seen.
@@ -43,9 +47,19 @@ def kl_threshold(histogram: Histogram, *, stepped: bool = True) -> float:
         return 0.0
     if not histogram.counts[1:-1].any() and (histogram.counts[-1] > 1 or histogram.counts[0] == 0):
         return (histogram.counts.size - WINDOW + 0.5) * histogram.width
-    curve = histogram.divergences / STEP
-    curve = np.minimum(np.floor(curve + _SHARE) if stepped else curve, _MALFORMED)
-    # Sums of whole numbers are exact, so that equal means are found equal.
-    smoothed = np.convolve(curve, np.ones(WINDOW), mode="valid")
-    center = LEVELS + WINDOW // 2 + int(np.argmin(smoothed))
+    curve = np.minimum(histogram.divergences, _MALFORMED)
+    smoothed = np.convolve(curve, np.full(WINDOW, 1 / WINDOW), mode="valid")
+    least = smoothed.min() + ALIKE
+    if level:
+        above = float(np.clip(LEVEL_PER_NUMBER * histogram.counts.sum(), *LEVEL))
+        least = least + np.where(_cuts_alike(smoothed) >= LEVEL_CUTS, above, 0.0)
+    center = LEVELS + WINDOW // 2 + int(np.argmax(smoothed <= least))
     return (center + 0.5) * histogram.width
+
+
+def _cuts_alike(smoothed: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many cuts behind each are like it without a break: int64, shape of ``smoothed``."""
+    cuts = np.arange(smoothed.size)
+    ends = np.where(np.append(np.abs(np.diff(smoothed)) > ALIKE, True), cuts, smoothed.size)
+    last: NDArray[np.int64] = np.minimum.accumulate(ends[::-1])[::-1] - cuts
+    return last

@@ -17,5 +17,3 @@ COUNTED = 1024
 """Values whose bins are found at a time."""
 LEVELS = 128
 """Levels of the quantised distribution of ``kl``: those of an int8 magnitude."""
-TERMS = 4
-"""Sums over groups of bins that the curve of ``kl`` is made of."""

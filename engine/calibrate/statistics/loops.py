@@ -56,20 +56,22 @@ def keep_larger(bits: Bits, buffer: Bits, state: NDArray[np.int64], cutoff: np.i
 
 
 @entry
-def count(values: Values, inverse: float, counts: NDArray[np.int64], bins: NDArray[np.uint32]) -> None:
+def count(values: Values, width: np.float32, counts: NDArray[np.int64], bins: NDArray[np.uint32]) -> None:
     """Add ``|values|`` that are not NaN to ``counts``, lane after lane, what is above the last bin to the last bin.
+
+    A bin is the quotient by ``width`` as a float32: what lies just below a bound is rounded up to it.
 
     There are several lanes because equal neighbours would wait for each other. Bins are found for a block of values,
     which vector instructions do, before any is counted; ``bins`` has room for ``COUNTED`` of them.
     """
     lane = np.uint32(counts.size // LANES)
-    last = float(lane - 1)
+    last = np.float32(lane - 1)
     nans = 0
     for start in range(0, values.size, COUNTED):
         block = values[start : start + COUNTED]
         for index in range(block.size):
-            place = float(abs(block[index])) * inverse
-            place = place if place < last else (last if place >= last else 0.0)
+            place = abs(block[index]) / width
+            place = place if place < last else (last if place >= last else np.float32(0))
             nans += block[index] != block[index]
             bins[index] = np.uint32(np.int32(place)) + np.uint32(index & (LANES - 1)) * lane
         for index in range(block.size):

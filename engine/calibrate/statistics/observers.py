@@ -245,8 +245,7 @@ class GrowingHistogram:
         return (self._counts.shape[1] - 1) * self._width
 
     def _count(self, values: Values) -> None:
-        # The inverse is rounded up by more than the error of the product: a bound belongs to the upper bin.
-        COUNT(values, (1.0 + 2.0**-50) / self._width, self._counts.reshape(-1), np.empty(COUNTED, np.uint32))
+        COUNT(values, np.float32(self._width), self._counts.reshape(-1), np.empty(COUNTED, np.uint32))
 
     def _cover(self, maximum: float) -> None:
         """Have bins up to ``maximum``; what lies on their end then belongs to the next bin."""

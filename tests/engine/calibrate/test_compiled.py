@@ -31,9 +31,9 @@ def _drawn(loop: Loop) -> list[Any]:
         case "keep_larger":
             return [bits.reshape(-1), np.zeros(4096, np.int32), np.zeros(2, np.int64), np.float32(6).view(np.int32)]
         case "count":
-            return [flat, 900 / 12.0, np.zeros(LANES * 1025, np.int64), np.empty(COUNTED, np.uint32)]
+            return [flat, np.float32(12.0 / 900), np.zeros(LANES * 1025, np.int64), np.empty(COUNTED, np.uint32)]
         case "divergences":
-            room = np.zeros(1024), np.zeros(1025), np.zeros(1025, np.int64), np.zeros(4)
+            room = np.zeros(1024), np.zeros(1025), np.zeros(1025, np.int64)
             return [counts, *room, np.zeros(1024 - 128)]
     raise AssertionError(f"no arguments for {loop.name}")
 

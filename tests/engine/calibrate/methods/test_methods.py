@@ -76,20 +76,20 @@ def test_histograms_that_were_not_collected_are_missed(given: dict[str, object])
         method_of(chosen).threshold(Distribution(1.0, {}), chosen)
 
 
-def test_kl_takes_steps_in_the_original_way_only() -> None:
+def test_kl_takes_level_stretches_in_the_original_way_only() -> None:
     threshold = METHODS[CalibrationType.KL].threshold
     different = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        values = np.abs(rng.standard_normal(4000))
-        values[:3] *= rng.uniform(3, 30)
-        counts, _ = np.histogram(values, 1024, (0, values.max()))
-        seen = Distribution(float(values.max()), {}, Histogram(counts, float(values.max()) / 1024))
+        counts = (2e4 * np.exp(-0.5 * (np.arange(1024) / rng.uniform(150, 230)) ** 2)).astype(np.int64)
+        counts[rng.integers(880, 1020, rng.integers(2, 6))] += 1
+        counts[1023] = 1
+        seen = Distribution(1024.0, {}, Histogram(counts, 1.0))
         original, clean = (
             threshold(seen, options(calibration_type="kl", compatibility=way)) for way in ("original", "clean")
         )
-        assert original == kl_threshold(seen.histogram, stepped=True)
-        assert clean == kl_threshold(seen.histogram, stepped=False)
+        assert original == kl_threshold(seen.histogram, level=True)
+        assert clean == kl_threshold(seen.histogram, level=False)
         different += original != clean
     assert different > 0
 

@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate.statistics.bits import LEVELS
 from engine.calibrate.statistics.distribution import Histogram
-from engine.calibrate.statistics.divergence import EPSILON
-
-
-def smoothed(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Empty bins get epsilon, taken from the others in equal parts."""
-    empty = counts == 0
-    result = np.where(empty, EPSILON, counts - EPSILON * empty.sum() / (~empty).sum())
-    return result / result.sum()
+from engine.calibrate.statistics.divergence import EMPTY
 
 
 def curve_by_rule(histogram: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -35,8 +28,8 @@ def curve_by_rule(histogram: NDArray[np.int64]) -> NDArray[np.float64]:
         if not q.any():
             curve.append(np.inf)
             continue
-        p, q = smoothed(p), smoothed(q)
-        curve.append(np.inf if (p <= 0).any() or (q <= 0).any() else float(np.sum(p * np.log(p / q))))
+        p, q = p[p > 0] / p.sum(), q[p > 0] / q.sum()
+        curve.append(float(np.sum(p * np.log(p / np.where(q > 0, q, EMPTY)))))
     return np.array(curve)
 
 
