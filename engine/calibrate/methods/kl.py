@@ -19,8 +19,10 @@ stretch as low as one that is better by so little.
 """
 LEVEL_CUTS = 3
 """Cuts behind the first one that a level stretch has at least."""
-ALIKE = 1e-12
-"""Means that differ by no more are alike: far above the rounding of float64, far below what counts can tell apart."""
+LEVEL_STEP = 1.4e-14
+"""Neighbours in a level stretch differ by no more than this per number of the tensor; fitted too."""
+_ALIKE = 1e-12
+"""Means that differ by no more are equal: far above the rounding of float64, far below what counts can tell apart."""
 _MALFORMED = 2.0**20
 """Divergence of a cut that no count lies below: more than any other, but finite, so that of cuts whose mean takes in
 such ones the one with the fewest is the least (the reciprocals of Swin, whose counts lie in the last seven bins)."""
@@ -49,17 +51,19 @@ def kl_threshold(histogram: Histogram, *, level: bool = True) -> float:
         return (histogram.counts.size - WINDOW + 0.5) * histogram.width
     curve = np.minimum(histogram.divergences, _MALFORMED)
     smoothed = np.convolve(curve, np.full(WINDOW, 1 / WINDOW), mode="valid")
-    least = smoothed.min() + ALIKE
+    least = smoothed.min() + _ALIKE
     if level:
-        above = float(np.clip(LEVEL_PER_NUMBER * histogram.counts.sum(), *LEVEL))
-        least = least + np.where(_cuts_alike(smoothed) >= LEVEL_CUTS, above, 0.0)
+        numbers = int(histogram.counts.sum())
+        above = min(max(LEVEL_PER_NUMBER * numbers, LEVEL[0]), LEVEL[1])
+        cuts = _cuts_alike(smoothed, max(LEVEL_STEP * numbers, _ALIKE))
+        least = least + np.where(cuts >= LEVEL_CUTS, above, 0.0)
     center = LEVELS + WINDOW // 2 + int(np.argmax(smoothed <= least))
     return (center + 0.5) * histogram.width
 
 
-def _cuts_alike(smoothed: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many cuts behind each are like it without a break: int64, shape of ``smoothed``."""
+def _cuts_alike(smoothed: NDArray[np.float64], step: float) -> NDArray[np.int64]:
+    """How many cuts follow each until two neighbours differ by more than ``step``: int64, shape of ``smoothed``."""
     cuts = np.arange(smoothed.size)
-    ends = np.where(np.append(np.abs(np.diff(smoothed)) > ALIKE, True), cuts, smoothed.size)
+    ends = np.where(np.append(np.abs(np.diff(smoothed)) > step, True), cuts, smoothed.size)
     last: NDArray[np.int64] = np.minimum.accumulate(ends[::-1])[::-1] - cuts
     return last

@@ -102,7 +102,8 @@ def _divergence(
     if total == 0:
         # Of the last group, only the bin that what lies behind is added to has anything in P.
         lost = tail * (math.log(tail / everything) - math.log(EMPTY)) if tail > 0 else 0.0
-        return (head - sums[start] * log_shares + lost) / everything
+        divergence: float = (head - sums[start] * log_shares + lost) / everything
+        return divergence
     log_mean = math.log(total / (filled[bins - 1] - filled[start] + (last > 0)))
     cross = head
     for index in range(start, bins - 1):
@@ -110,4 +111,5 @@ def _divergence(
             cross += counts[index] * (logarithms[index] - log_mean)
     if last > 0:
         cross += last * (math.log(last) - log_mean)
-    return cross / everything - log_shares
+    divergence = cross / everything - log_shares
+    return divergence
