@@ -65,9 +65,16 @@ def test_values_are_counted_in_bins_that_hold_their_lower_end(length: int) -> No
     counts = np.zeros((LANES, 5), np.int64)
     pattern = np.asarray([0.0, -0.5, 0.49, 1.0, -1.99, 2.0, 9.0, np.inf, np.nan], np.float32)
     values = np.resize(pattern, length)
-    COUNT(values, 2.0, counts.reshape(-1), np.empty(COUNTED, np.uint32))
+    COUNT(values, np.float32(0.5), counts.reshape(-1), np.empty(COUNTED, np.uint32))
     bins = np.resize(np.asarray([0, 1, 0, 2, 3, 4, 4, 4, -1]), length)
     assert counts.sum(axis=0).tolist() == [int((bins == index).sum()) for index in range(5)]
+
+
+def test_a_number_just_below_a_bound_is_rounded_up_to_it() -> None:
+    """0.7 / 0.1 is 6.9999998 of these float32 numbers, and 7 as one."""
+    counts = np.zeros((LANES, 9), np.int64)
+    COUNT(np.float32([0.7]), np.float32(0.1), counts.reshape(-1), np.empty(COUNTED, np.uint32))
+    assert counts.sum(axis=0).tolist() == [0, 0, 0, 0, 0, 0, 0, 1, 0]
 
 
 def test_the_loops_are_of_this_module() -> None:
