@@ -22,7 +22,7 @@ INT32_LIMIT = np.float32(2**31)
 
 
 class Quantize(QuantizedOperator):
-    """``y = sat(rint(x / scale))``: float32 division, half to even."""
+    """``y = sat(rint(x / scale) + zero_point)``: float32 division, half to even."""
 
     op_type = "HzQuantize"
     float_types: ClassVar[tuple[str, ...]] = ()
@@ -35,13 +35,19 @@ class Quantize(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x float32, scale float32 of one value or one per channel (reference/arithmetic.md 1, HzQuantize)."""
-        x, scale = (np.asarray(value, np.float32) for value in inputs)
+        """Inputs: x float32, scale float32 of one value or one per channel (reference/arithmetic.md 1, HzQuantize).
+
+        Where ``x`` is calibrated without negative numbers, a third has as many zero points, int8 (one drawn network
+        with ``asymmetric`` on bernoulli2).
+        """
+        x, scale = (np.asarray(value, np.float32) for value in inputs[:2])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.rint(x / along_axis(scale, x.ndim, attributes["axis"]))
             # What does not fit an int32 becomes INT32_MIN in the x86 conversion, also +inf and nan.
             fits = np.abs(ratio) < INT32_LIMIT
         integers = np.where(fits, ratio, -INT32_LIMIT).astype(np.int64)
+        if has_zero_point(inputs):
+            integers += along_axis(np.asarray(inputs[2], np.int64), x.ndim, attributes["axis"])
         return (to_type(integers, attributes["bits"]),)
 
     def error_bound(self, case: Case) -> Bound:
@@ -51,5 +57,15 @@ class Quantize(QuantizedOperator):
         """Not ``QuantizeLinear``, which saturates infinities to their own side."""
         x, bits = call.input(0), int(call.attributes["bits"])
         scale = along_axis(call.constant(1).astype(np.float32), len(x.shape), call.attributes["axis"])
-        bounds = (bound.astype(np.float32) for bound in limits(bits))
-        return (emit.cast(emit.call("QuantizeFloat", x.value, scale, *bounds), integer_type(bits)),)
+        bounds = [bound.astype(np.float32) for bound in limits(bits)]
+        if not has_zero_point(call.inputs):
+            return (emit.cast(emit.call("QuantizeFloat", x.value, scale, *bounds), integer_type(bits)),)
+        zero = along_axis(call.constant(2).astype(np.float32), len(x.shape), call.attributes["axis"])
+        wide = [bound - side for bound, side in zip(bounds, (zero.max(), zero.min()), strict=True)]
+        moved = emit.op("Add", emit.call("QuantizeFloat", x.value, scale, *wide), zero)
+        return (emit.cast(emit.op("Clip", moved, *bounds), integer_type(bits)),)
+
+
+def has_zero_point(inputs: Sequence[object]) -> bool:
+    """Whether a conversion between floats and integers has a third input."""
+    return len(inputs) > 2 and inputs[2] is not None

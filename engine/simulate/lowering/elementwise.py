@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.ops.quantize import has_zero_point
 from engine.simulate.kernels import elementwise_rows as ew
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
@@ -181,7 +182,9 @@ def elementwise_parameters(call: Call, channels: int, e_sign: int = 1) -> NDArra
 
 
 def lower_quantize(call: Call, program: Assembler) -> Tensor:
-    """HzQuantize."""
+    """HzQuantize without zero points."""
+    if has_zero_point(call.inputs):
+        raise NotLowered("it has zero points")
     x, result = call.tensor(), integer_output(call.attributes["bits"])
     if x.dtype != np.float32:
         raise NotLowered(f"its input is {x.dtype}")
@@ -189,7 +192,9 @@ def lower_quantize(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_dequantize(call: Call, program: Assembler) -> Tensor:
-    """HzDequantize."""
+    """HzDequantize without zero points, which its definition has not either."""
+    if has_zero_point(call.inputs):
+        raise NotLowered("it has zero points")
     x = call.tensor()
     if x.dtype not in (np.int8, np.int16, np.int32):
         raise NotLowered(f"its input is {x.dtype}")

@@ -24,3 +24,10 @@ def test_scales_stand_along_their_axis() -> None:
     scale = np.array([1, 2], np.float32)
     assert evaluate("HzQuantize", [x, scale], axis=1)[0].tolist() == [[3, 3], [2, 2]]
     assert evaluate("HzQuantize", [x, scale], axis=2)[0].tolist() == [[3, 2], [3, 2]]
+
+
+def test_zero_points_are_added_before_what_is_too_large_saturates() -> None:
+    x = np.array([[-1.0, 0.5, 3.0, 255.0, 300.0, np.inf], [-1.0, 0.5, 3.0, 255.0, 300.0, np.nan]], np.float32)
+    zeros = np.array([-128, 100], np.int8)
+    result = evaluate("HzQuantize", [x, np.ones(2, np.float32), zeros], axis=0)
+    assert result.tolist() == [[-128, -128, -125, 127, 127, -128], [99, 100, 103, 127, 127, -128]]
