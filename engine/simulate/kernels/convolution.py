@@ -29,6 +29,7 @@ from engine.simulate.kernels.tiles import (
     BLOCK,
     BLOCK_PIXELS,
     BLOCK_ROWS,
+    BLOCK_SIDE,
     BLOCK_VECTORS,
     DEPTH,
     FEWER,
@@ -41,6 +42,7 @@ from engine.simulate.kernels.tiles import (
     MOST_WIDE,
     PAIR,
     PIXELS,
+    PRODUCTS,
     QUAD,
     REGISTER_BYTES,
     ROW_BYTES,
@@ -64,7 +66,7 @@ from engine.simulate.kernels.vector import (
     prefetch,
     widen_run,
 )
-from engine.simulate.kernels.winograd import BLOCK_SIDE, PRODUCTS, make_transform_pixels, make_transform_sums
+from engine.simulate.kernels.winograd import make_transform_pixels, make_transform_sums
 
 CACHE_LINE = 64
 STREAMED = 1 << 19

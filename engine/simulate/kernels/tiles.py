@@ -79,6 +79,10 @@ MOST_AT_ONCE = max(*ROWS, MOST_HIGH if MATRICES else 0)
 FEWER = not REGISTERS.quads
 """Whether windows of 3 x 3 may be computed from fewer products (:mod:`~engine.simulate.kernels.winograd`): they are of
 int16, so that products of four bytes are as fast."""
+WINDOW_SIDE, BLOCK_SIDE = 4, 2
+"""Pixels along a side of what a block of such results is computed from, and results along a side of it."""
+PRODUCTS, QUARTER = WINDOW_SIDE * WINDOW_SIDE, 2
+"""Products of a channel for a block, and bits by which their sums are more than results."""
 ACCUMULATOR_BYTES = (FINISHED_ROWS + MOST_AT_ONCE) * MAX_VECTORS * LANES * 4
 GATHER_OVERRUN = RUN * 2
 """Bytes that :func:`gather` may touch behind its operands."""

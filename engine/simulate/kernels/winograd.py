@@ -11,30 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
-from numpy.typing import NDArray
 
 from engine.jit import intrinsic
 from engine.native.registers import LANES
-from engine.simulate.kernels.tiles import RUN
+from engine.simulate.kernels.tiles import BLOCK_SIDE, QUARTER, RUN, WINDOW_SIDE
 from engine.simulate.kernels.vector import I8, I16, I64, VECTOR, addresses, load, store
-
-SIDE = 4
-"""Pixels along a side of what a block of results is computed from."""
-PRODUCTS = SIDE * SIDE
-"""Products of a channel for a block of results."""
-BLOCK_SIDE = 2
-"""Results along a side of a block."""
-QUARTER = 2
-"""Bits by which the sums of products are more than results."""
-_WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
-
-
-def transformed_weights(weights: NDArray[np.int8]) -> NDArray[np.int16]:
-    """Weights (channels, 3, 3, inside) as the factors of products, (channels, 16, inside)."""
-    factors: NDArray[np.int64] = np.einsum("ij,ojkc,lk->oilc", _WEIGHTS, weights.astype(np.int64), _WEIGHTS)
-    return factors.reshape(len(weights), PRODUCTS, weights.shape[3]).astype(np.int16)
 
 
 def make_transform_pixels() -> Callable[..., None]:
@@ -60,10 +42,10 @@ def make_transform_pixels() -> Callable[..., None]:
                 builder.sub(d[1], d[3]),
             ]
 
-        columns = [one_way([pixel_at(row, column) for row in range(SIDE)]) for column in range(SIDE)]
-        for row in range(SIDE):
-            for column, value in enumerate(one_way([columns[column][row] for column in range(SIDE)])):
-                store(builder, value, builder.add(out, _times(builder, pitch, row * SIDE + column)))
+        columns = [one_way([pixel_at(row, column) for row in range(WINDOW_SIDE)]) for column in range(WINDOW_SIDE)]
+        for row in range(WINDOW_SIDE):
+            for column, value in enumerate(one_way([columns[column][row] for column in range(WINDOW_SIDE)])):
+                store(builder, value, builder.add(out, _times(builder, pitch, row * WINDOW_SIDE + column)))
         return context.get_dummy_value()
 
     @intrinsic
@@ -89,12 +71,12 @@ def make_transform_sums() -> Callable[..., None]:
             ]
 
         def sum_at(row: int, column: int) -> ir.Value:
-            return load(builder, builder.add(sums, _times(builder, pitch, row * SIDE + column)), VECTOR)
+            return load(builder, builder.add(sums, _times(builder, pitch, row * WINDOW_SIDE + column)), VECTOR)
 
-        columns = [one_way([sum_at(row, column) for row in range(SIDE)]) for column in range(SIDE)]
+        columns = [one_way([sum_at(row, column) for row in range(WINDOW_SIDE)]) for column in range(WINDOW_SIDE)]
         bits = ir.Constant(VECTOR, [QUARTER] * LANES)
         for row in range(BLOCK_SIDE):
-            for column, value in enumerate(one_way([columns[column][row] for column in range(SIDE)])):
+            for column, value in enumerate(one_way([columns[column][row] for column in range(WINDOW_SIDE)])):
                 at = builder.add(builder.add(y, _times(builder, line, row)), _times(builder, pixel, column))
                 store(builder, builder.ashr(value, bits), at)
         return context.get_dummy_value()

@@ -22,8 +22,20 @@ from engine.ops.core.windows import Geometry, geometry, tap_corners
 from engine.ops.preprocess import as_convolution
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import BLOCK, BLOCK_VECTORS, FLIP, ORDER, PAIR, PIXELS, QUAD, RUN, STEP_BYTES
-from engine.simulate.kernels.winograd import BLOCK_SIDE, PRODUCTS, QUARTER, transformed_weights
+from engine.simulate.kernels.tiles import (
+    BLOCK,
+    BLOCK_SIDE,
+    BLOCK_VECTORS,
+    FLIP,
+    ORDER,
+    PAIR,
+    PIXELS,
+    PRODUCTS,
+    QUAD,
+    QUARTER,
+    RUN,
+    STEP_BYTES,
+)
 from engine.simulate.lowering import matrices
 from engine.simulate.lowering.common import (
     ACTIVATION_TYPES,
@@ -556,6 +568,16 @@ def _takes_fewer_products(operands: dict[str, Tensor], weights: Array, attribute
     blocks = math.ceil(out_h / BLOCK_SIDE) * math.ceil(out_w / BLOCK_SIDE)
     fewer = blocks * (PRODUCTS * runs * LANES * vectors + 32 * runs + 24 * vectors)
     return bool(fewer <= GAIN * out_h * out_w * vectors * math.ceil(height * width * inside / PAIR))
+
+
+_FACTORS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+"""Of the rows and columns of weights: twice the ``G`` of :mod:`~engine.simulate.kernels.winograd`."""
+
+
+def transformed_weights(weights: NDArray[np.int8]) -> NDArray[np.int16]:
+    """Weights (channels, 3, 3, inside) as the factors of products, (channels, 16, inside)."""
+    factors: NDArray[np.int64] = np.einsum("ij,ojkc,lk->oilc", _FACTORS, weights.astype(np.int64), _FACTORS)
+    return factors.reshape(len(weights), PRODUCTS, weights.shape[3]).astype(np.int16)
 
 
 def _fewer_products(

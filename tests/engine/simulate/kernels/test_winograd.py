@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.native.registers import LANES
-from engine.simulate.kernels.tiles import FEWER, RUN
-from engine.simulate.kernels.winograd import PRODUCTS, QUARTER, SIDE, transformed_weights
-from engine.simulate.lowering.convolution import lower_convolution
+from engine.simulate.kernels.tiles import FEWER, PRODUCTS, QUARTER, RUN, WINDOW_SIDE
+from engine.simulate.lowering.convolution import lower_convolution, transformed_weights
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, instructions
 
@@ -39,8 +38,8 @@ def blocks_of(inputs: list[np.ndarray], **attributes: Any) -> int:
 @given(st.integers(0, 2**32 - 1))
 def test_four_results_are_a_quarter_of_what_the_products_give(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    pixels, weights = bytes_(rng, SIDE, SIDE).astype(np.int64), bytes_(rng, 1, 3, 3, 1)
-    factors = transformed_weights(weights).astype(np.int64).reshape(SIDE, SIDE)
+    pixels, weights = bytes_(rng, WINDOW_SIDE, WINDOW_SIDE).astype(np.int64), bytes_(rng, 1, 3, 3, 1)
+    factors = transformed_weights(weights).astype(np.int64).reshape(WINDOW_SIDE, WINDOW_SIDE)
     products = (PIXELS @ pixels @ PIXELS.T) * factors
     expected = [[(pixels[i : i + 3, j : j + 3] * weights[0, ..., 0]).sum() for j in range(2)] for i in range(2)]
     np.testing.assert_array_equal(RESULTS @ products @ RESULTS.T, np.array(expected) << QUARTER)
