@@ -62,8 +62,7 @@ ARITHMETIC: Table[ir.Node, str] = Table(
             ),
             "divided by the whole window",
             advice="Apply ptqlab rewrite --apply border_average, which keeps the node on the BPU, or train and export "
-            "with count_include_pad 1 and ceil_mode 0, or give it the CPU in node_info, where only padding on the "
-            "right is counted",
+            "with count_include_pad 1 and ceil_mode 0; asked for the CPU it reads its input at the scale of its result",
             measured=MeasuredApart(
                 "the integer outputs of three small networks (docs/evidence/field.md); reference/arithmetic.md 1", 3
             ),

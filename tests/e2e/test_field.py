@@ -355,17 +355,13 @@ def test_an_average_with_dilations_keeps_them(tmp_path: Path) -> None:
     assert on_cpu(result) == {"AveragePool"}
 
 
-@pytest.mark.parametrize(
-    ("attributes", "least"),
-    [({"pads": [1, 1, 1, 1]}, 0.999), ({"ceil_mode": 1}, 0.999), ({"auto_pad": "SAME_UPPER"}, 0.98)],
-)
+@pytest.mark.parametrize("attributes", [{"pads": [1, 1, 1, 1]}, {"ceil_mode": 1}, {"auto_pad": "SAME_UPPER"}])
 def test_an_average_over_the_border_is_named_and_its_remedy_helps(
-    tmp_path: Path, attributes: dict[str, Any], least: float, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, attributes: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The original's integers are the same: cosine 0.985 and 0.961 on its own runtime.
 
-    On the CPU its runtime counts padding on the right, which SAME_UPPER has alone (seven nodes asked), so that the
-    node has to be rewritten then.
+    The CPU is no remedy: there the node reads its input at the scale of its result, which cuts the largest numbers off.
     """
     pool = node("AveragePool", ["c"], ["t"], "pool", kernel_shape=[3, 3], strides=[2, 2], **attributes)
     model = nets.between_convolutions([pool])
@@ -375,9 +371,10 @@ def test_an_average_over_the_border_is_named_and_its_remedy_helps(
     assert worst_cosine(result) < 0.99
     assert "rule arithmetic.border-average on 1 nodes (pool)" in caplog.text
     assert "Apply ptqlab rewrite --apply border_average" in caplog.text
-    assert "or give it the CPU in node_info" in caplog.text
+    assert "asked for the CPU it reads its input at the scale of its result" in caplog.text
     result, _ = converted_anew(tmp_path / "cpu", model, model__node_info={"pool": {"ON": "CPU"}})
-    assert worst_cosine(result) > least
+    assert on_cpu(result) == {"AveragePool"}
+    assert worst_cosine(result) < 0.999
     source = rewritings_of(load_network(tmp_path / "bpu" / "net.onnx"), "bayes-e", wanted=["border_average"])
     (tmp_path / "rewritten").mkdir()
     result, _ = converted_anew(tmp_path / "rewritten", ir.to_proto(source.end.model))
