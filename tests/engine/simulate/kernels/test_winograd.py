@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.native.registers import LANES
 from engine.simulate.kernels.tiles import FEWER, PRODUCTS, QUARTER, RUN, WINDOW_SIDE
+from engine.simulate.kernels.winograd import make_transform_pixels, make_transform_sums
 from engine.simulate.lowering.convolution import lower_convolution, transformed_weights
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, instructions
@@ -48,6 +50,24 @@ def test_four_results_are_a_quarter_of_what_the_products_give(seed: int) -> None
 def test_factors_of_weights_are_int16() -> None:
     extremes = transformed_weights(np.full((1, 3, 3, 1), -128, np.int8))
     assert (extremes.shape, extremes.min()) == ((1, PRODUCTS, 1), -1152)
+
+
+def test_transforms_are_those_of_the_paper() -> None:
+    """Of a block of 4 x 4 pixels in a map of 5 columns, and of the sums of a vector of channels."""
+    of_pixels, of_sums = make_transform_pixels(), make_transform_sums()
+
+    @numba.njit
+    def transform(x: int, factors: int, sums: int, y: int) -> None:
+        of_pixels(x, RUN, 5 * RUN, factors, 2 * RUN)
+        of_sums(sums, 4 * LANES, y, 4 * LANES, 8 * LANES)
+
+    rng = np.random.default_rng(3)
+    x, factors = bytes_(rng, WINDOW_SIDE, 5, RUN), np.zeros((WINDOW_SIDE, WINDOW_SIDE, RUN), np.int16)
+    sums = rng.integers(-(2**20), 2**20, (WINDOW_SIDE, WINDOW_SIDE, LANES)).astype(np.int32)
+    y = np.zeros((2, 2, LANES), np.int32)
+    transform(x.ctypes.data, factors.ctypes.data, sums.ctypes.data, y.ctypes.data)
+    np.testing.assert_array_equal(factors, np.einsum("ij,jkc,lk->ilc", PIXELS, x[:, :4].astype(np.int64), PIXELS))
+    np.testing.assert_array_equal(y, np.einsum("ij,jkc,lk->ilc", RESULTS, sums, RESULTS) >> QUARTER)
 
 
 @fewer
