@@ -31,7 +31,7 @@ from engine.optimize.base import (
     substitute,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.dense import MARK_PRODUCT, ROWS, says_its_axis, with_offset
+from engine.optimize.dense import MARK_PRODUCT, ROWS, SCORES, says_its_axis, with_offset
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -213,7 +213,7 @@ class FoldAffineIntoNext(GraphPass):
         if found is None or following is None or not is_standard(following, "Conv"):
             return False
         value, affine = found
-        of_rows = following.metadata_props.get(MARK_PRODUCT) == ROWS
+        of_rows = following.metadata_props.get(MARK_PRODUCT) in (ROWS, SCORES)
         if node.op_type in ("Add", "Sub") and not (of_rows or _is_scaled(node) or _adds_to_channels(node, following)):
             return False
         weight, bias = initializer_of(following.inputs[1]), _bias_of(following)
@@ -289,12 +289,12 @@ def mark_factors(model: ir.Model) -> None:
 def _waits_for_product(node: ir.Node) -> bool:
     """Whether nothing has passed ``node``, which reads what a product moves that was made in this round."""
     producers = [value.producer() for value in node.inputs if value is not None]
-    made = any(each is not None and each.metadata_props.get(MARK_MADE) in _PRODUCTS for each in producers)
+    made = any(each is not None and each.metadata_props.get(MARK_MADE) == _PRODUCT for each in producers)
     return made and MARK_MADE not in node.metadata_props
 
 
-_PRODUCTS = frozenset({"MatMulToConv", "MatMulOfConstantToConv"})
-"""Passes that make convolutions of products, and movements around them."""
+_PRODUCT = "MatMulToConv"
+"""The pass that makes a convolution of a product, and movements around it."""
 
 
 def depthwise_convolution(

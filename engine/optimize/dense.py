@@ -29,8 +29,9 @@ _LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 MARK_PRODUCT = "hz.product"
-"""Mark of convolutions that compute a ``MatMul``: of a map, or of :data:`ROWS` that a Reshape makes a map of."""
-ROWS = "rows"
+"""Mark of convolutions that compute a ``MatMul``: of a map, of :data:`ROWS` that a Reshape makes a map of, or of
+:data:`SCORES`, a map by a constant in front of it."""
+ROWS, SCORES = "rows", "scores"
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class MatMulOfConstantToConv(NodePass):
         dense = Dense(weight.reshape(rows, -1), matrix)
         conv = _convolution(node, first.outputs[0], dense, f"replaced_{made}", prefix="")
         conv.name = name
-        mark(conv, MARK_PRODUCT, ROWS)
+        mark(conv, MARK_PRODUCT, SCORES if len(shape) == _MAP_RANK else ROWS)
         names = (f"{name}_reshape_output", f"{name}_reshaped_output", target)
         back = _reshape(node, conv.outputs[0], static_shape(node.outputs[0]) or (), *names)
         substitute(node, [first, conv, back])
