@@ -318,6 +318,13 @@ REDUCTIONS = frozenset({"ReduceMean", "ReduceSum"})
 """What gives on the CPU the type of what it reads, over several axes."""
 FLOATS_LEFT_OUT_BEFORE = LEFT_OUT_BEFORE - {"Expand", "Gather", "Tile"}
 """Operators in front of which floats of the CPU are not quantised."""
+QUANTISED_BEFORE_LATE = (
+    CONVOLUTIONS
+    | REDUCTIONS
+    | {"Add", "HzRsqrt", "MatMul", "Mul", "Pow", "Sub"}
+    | {"Clip", "Cos", "Elu", "LeakyRelu", "Log", "Reciprocal", "Relu", "Sin", "Tan"}
+)
+"""Operators of the CPU whose results bernoulli2 quantises in front of a movement that left the BPU late."""
 
 
 def _is_of_split(site: Calibrated) -> bool:
@@ -352,6 +359,13 @@ def _quantised_behind(site: Calibrated) -> bool:
     return all(
         reader.op_type in FLOATS_LEFT_OUT_BEFORE and _is_calibrated_behind(reader.outputs[0]) for reader in site.readers
     )
+
+
+def _is_left_to_late_movements(site: Calibrated) -> bool:
+    """Whether the CPU computes the tensor by itself, and movements alone that left the BPU late read it."""
+    node = site.producer
+    computes = not is_quantised(node) and not keeps_scale(node) and node.op_type not in QUANTISED_BEFORE_LATE
+    return computes and all(map(refused_late, site.readers))
 
 
 def _is_late_movement(node: ir.Node) -> bool:
@@ -393,6 +407,17 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
                 ),
             ),
             Calibrate.NO,
+            over=("calibrated.floats-to-be-moved-late",),
+        ),
+        Rule(
+            "calibrated.floats-to-be-moved-late",
+            "bernoulli2 quantises what the CPU computes and only movements that left the BPU late read behind these; "
+            "what convolutions, arithmetic, reductions, Clip, Cos, Elu, LeakyRelu, Log, Reciprocal, Relu, Sin and Tan "
+            "give it quantises itself.",
+            Pattern("is read by movements alone behind which it is quantised", _quantised_behind)
+            & Pattern("is computed by the CPU, and late movements alone read it", _is_left_to_late_movements),
+            Calibrate.NO,
+            BERNOULLI,
             over=(SPLIT_TO_BE_MOVED.id,),
         ),
         SPLIT_TO_BE_MOVED,

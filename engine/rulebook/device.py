@@ -179,10 +179,16 @@ def _multiplies_several(node: ir.Node) -> bool:
     return any(length != 1 for length in shape_of(node.outputs[0])[:-2])
 
 
+def _reads_mean(node: ir.Node) -> bool:
+    source = before_calibration(given(node, 0)).producer()
+    return source is not None and source.op_type == "ReduceMean"
+
+
 PIXELS_IN_ORDER = of_node("gives the pixels of an NHWC image the order NCHW", _orders_pixels)
 TAKEN_IN_STEPS = of_node("averages a map in steps", lambda node: MARK_STEPS in node.metadata_props)
 MEAN_OF_NORMALISATION = op("ReduceMean") & read_by("Sub", "HzRsqrt")
 DIFFERENCE_FROM_MEAN = op("Sub") & of_node("reads a mean over axes second", subtracts_mean)
+ROOT_OF_MEAN = op("HzRsqrt") & of_node("reads a mean over axes", _reads_mean)
 OTHER_DIFFERENCE = op("Sub") & gives_rank(4) & ~DIFFERENCE_FROM_MEAN
 OF_RANK_3 = op(*QUANTISED_OF_RANK_3) & gives_rank(3)
 ON_REQUEST = _site(
@@ -373,12 +379,21 @@ REQUESTS: Table[DeviceSite, Place] = Table(
             "configuration sends it to the CPU, if the BPU could compute it.",
             ASKED_ON_CPU & op(*KEEPING_SCALES) & of_node("could run on the BPU", on_bpu),
             _late(Code.ASKED_FOR),
-            over=("device.asked-for",),
+            over=("device.normalisation-asked-for",),
             measured=MeasuredApart(
                 "20 maxima on two marches; 48 of 48 others on three, where 28 of other operators "
                 "read floats (docs/evidence/agreement.md)",
                 networks=8,
             ),
+        ),
+        Rule(
+            "device.normalisation-asked-for",
+            "So do a mean of a normalisation, the difference from it and its reciprocal root.",
+            ASKED_ON_CPU
+            & (MEAN_OF_NORMALISATION | DIFFERENCE_FROM_MEAN | ROOT_OF_MEAN)
+            & of_node("would read quantised values", is_quantised),
+            _late(Code.ASKED_FOR),
+            over=("device.asked-for",),
         ),
         Rule(
             "device.asked-for",

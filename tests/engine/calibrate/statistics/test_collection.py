@@ -17,6 +17,7 @@ from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.channels import tensors_per_channel
 from engine.calibrate.statistics.collection import _bounds, _chunks, chosen_tensors, constant_statistics
 from engine.calibrate.statistics.collection import collect as collect_here
+from engine.calibrate.statistics.distribution import order_index
 from engine.calibrate.statistics.observers import DistributionObserver, GrowingHistogram
 from engine.errors import CalibrationDataError, ModelError
 from engine.floats.float_model import FloatSession, Kernels
@@ -32,7 +33,7 @@ def test_maximum_and_percentiles_are_those_of_the_activations() -> None:
         descending = np.sort(np.abs(array).ravel())[::-1]
         assert statistics.tensors[name].pooled.maximum == descending[0]
         for fraction in (0.99, 0.9):
-            index = min(int((1 - fraction) * array.size), array[0].size // 2)
+            index = order_index(fraction, len(array), array[0].size)
             assert statistics.tensors[name].pooled.percentile(fraction) == descending[index]
         expected = np.abs(array).max(axis=(0, 2, 3))
         np.testing.assert_array_equal(statistics.tensors[name].channel_max, expected)

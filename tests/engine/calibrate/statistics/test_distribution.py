@@ -13,10 +13,14 @@ from engine.errors import ConfigError
     ("fraction", "samples", "elements", "expected"),
     [
         (1.0, 10, 100, 0),
-        (0.999, 10, 100, 1),  # (1 - 0.999) is a little more than 0.001
-        (0.99, 1, 1000, 10),
-        (0.99, 10, 100, 10),
-        (0.9, 10, 100, 50),  # 99.99... of all, but no more than half a sample
+        (0.999, 10, 100, 0),  # float32(0.99) is a little more than 0.99
+        (0.99, 1, 1000, 9),
+        (0.99, 1, 1010, 10),
+        (0.99995, 3, 20000, 3),  # of one sample float32(0.99985), which is a little less
+        (0.99995, 4, 20000, 3),
+        (0.99995, 8, 10000, 4),
+        (0.995, 4, 5000, 99),
+        (0.9, 10, 100, 50),  # no more than half a sample
         (0.9, 10, 101, 50),
         (0.0, 1, 7, 3),
         (0.5, 1, 7, 3),

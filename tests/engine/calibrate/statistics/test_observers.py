@@ -80,7 +80,8 @@ def test_order_statistics_equal_sorting(
 
 def test_order_index_follows_the_rule() -> None:
     assert order_index(1.0, 50, 1000) == 0
-    assert order_index(0.9999, 50, 1000) == 4  # 1 - 0.9999 is a little less than 0.0001
+    assert order_index(0.9999, 50, 1000) == 4  # float32(1 - 50 / 10,000) is a little more than 0.995
+    assert order_index(0.9999, 16, 20000) == 32  # float32(1 - 16 / 10,000) is a little less than 0.9984
     assert order_index(0.5, 50, 1000) == 500  # capped at half a sample
     assert order_index(0.1, 1, 1000) == 500  # 0.1 counts as 0.5
     with pytest.raises(ConfigError, match="range: 0~1"):
