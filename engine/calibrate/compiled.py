@@ -17,5 +17,11 @@ DIVERGENCES = Loop(
     (_DOUBLES, _DOUBLES, _DOUBLES, _WHOLE, _DOUBLES),
 )
 
-LOOPS = (PEAKS, KEEP_LARGER, COUNT, DIVERGENCES)
+LEAST_CUT = Loop(
+    "engine.calibrate.statistics.divergence",
+    "least_cut",
+    (_DOUBLES, _DOUBLES, _DOUBLES, _WHOLE, _NUMBERS, _WHOLE),
+)
+
+LOOPS = (PEAKS, KEEP_LARGER, COUNT, DIVERGENCES, LEAST_CUT)
 """All of them; their names differ from those of other rooms, and of the simulator's kernels."""

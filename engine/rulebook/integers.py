@@ -23,7 +23,7 @@ from engine.terms import Compatibility
 
 BORDER_AVERAGE = "arithmetic.border-average"
 BIAS_CORRECTION_SAMPLE = "method.bias-correction-sample"
-KL_LEVEL = "method.kl-level"
+KL_DECIMALS = "method.kl-decimals"
 DEFAULT_FIRST_SAMPLE = "method.default-first-sample"
 MISH_OVERFLOW = "method.mish-overflow"
 BORDER_COLUMNS = "method.border-columns"
@@ -173,16 +173,16 @@ METHODS: Table[Any, str] = Table(
             ),
         ),
         Rule(
-            KL_LEVEL,
-            "Calibration by kl takes the first cut of a level stretch of its curve although another one is better "
-            "by up to 8e-13 for each of the tensor's numbers, 1e-7 to 6e-7.",
+            KL_DECIMALS,
+            "Calibration by kl sums divergences in float32 and cuts off what is behind six decimals, so that cuts are "
+            "alike that differ.",
             _asked("is calibrated by kl"),
-            "the first cut of such a stretch",
+            "six decimals",
             instead="the cut of least divergence, in float64",
             measured=MeasuredApart(
-                "6 of 1,293 recorded thresholds, in EfficientNet-Lite0, a small EfficientNet, ConvNeXt and a question; "
-                "the numbers are fitted",
-                4,
+                "309 of 1,843 tensors asked or recorded, of which 1,841 have the original's threshold "
+                "(docs/evidence/calibration.md)",
+                40,
             ),
         ),
         Rule(

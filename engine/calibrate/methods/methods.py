@@ -16,7 +16,7 @@ from engine.calibrate.statistics.distribution import Distribution, clamp_percent
 from engine.config.options import CalibrationChoice
 from engine.errors import ConfigError, UnsupportedError
 from engine.extensions import CALIBRATION_METHODS, OwnMethod
-from engine.rulebook.integers import BIAS_CORRECTION_SAMPLE, KL_LEVEL, imitates
+from engine.rulebook.integers import BIAS_CORRECTION_SAMPLE, KL_DECIMALS, imitates
 from engine.terms import CalibrationType
 
 FIXED_THRESHOLD = 1.0
@@ -107,24 +107,24 @@ class Kl(Method):
         Raises:
             ConfigError: the statistics hold no histogram.
         """
-        return _kl_threshold(distribution, level=imitates(KL_LEVEL, options.compatibility))
+        return _kl_threshold(distribution, decimals=imitates(KL_DECIMALS, options.compatibility))
 
     def rule(self, distribution: Distribution, options: CalibrationOptions) -> str | None:
-        """``method.kl-level`` where exact divergences have their minimum elsewhere."""
-        if not imitates(KL_LEVEL, options.compatibility):
+        """``method.kl-decimals`` where exact divergences have their minimum elsewhere."""
+        if not imitates(KL_DECIMALS, options.compatibility):
             return None
-        level, exact = (_kl_threshold(distribution, level=flag) for flag in (True, False))
-        return None if level == exact else KL_LEVEL
+        cut_off, exact = (_kl_threshold(distribution, decimals=flag) for flag in (True, False))
+        return None if cut_off == exact else KL_DECIMALS
 
     def log_name(self, options: CalibrationOptions) -> str:
         """``kl:num_bin=...``."""
         return "kl:num_bin=1024,max_num_bin=16384"
 
 
-def _kl_threshold(distribution: Distribution, *, level: bool) -> float:
+def _kl_threshold(distribution: Distribution, *, decimals: bool) -> float:
     if distribution.histogram is None:
         raise ConfigError("calibration_type 'kl' needs histograms, but the statistics were collected without them")
-    return kl_threshold(distribution.histogram, level=level)
+    return kl_threshold(distribution.histogram, decimals=decimals)
 
 
 class LeastSquares(Method):

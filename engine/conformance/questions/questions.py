@@ -373,7 +373,7 @@ QUESTIONS = (
     Question(
         "ties_of_kl",
         "How are divergences summed: which cut wins where two differ by less than a millionth?",
-        "Divergences count in steps of 1.26e-6 (engine/calibrate/methods/kl.py).",
+        "Divergences are float32 with six decimals (engine/calibrate/statistics/divergence.py).",
         lambda: _stack("ties_of_kl", 11, 40, 8, 32),
         {"kl": _KL, "mix": {"calibration_type": "mix"}},
         (DEFAULT_MARCH,),

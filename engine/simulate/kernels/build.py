@@ -40,7 +40,7 @@ NAMES = (*MAKERS, *(loop.name for loop in LOOPS))
 _FIRST = 10
 """The first object holds so many of them: half of the time that all take to compile."""
 ALLOWED = frozenset(
-    {"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "erf", "sqrt", "sqrtf"}
+    {"memcpy", "memmove", "memset", "sched_yield", "gettimeofday", "exp", "log", "logf", "erf", "sqrt", "sqrtf"}
 )
 """Functions of the C library that an object may call; any other, such as Python's, would bind it to a version."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.calibrate.compiled import LOOPS
 from engine.calibrate.statistics.bits import COUNTED, LANES
+from engine.calibrate.statistics.distribution import Histogram
 from engine.native.loops import Loop
 from engine.native.prebuilt import supported
 from engine.native.registers import LEVEL
@@ -35,6 +36,10 @@ def _drawn(loop: Loop) -> list[Any]:
         case "divergences":
             room = np.zeros(1024), np.zeros(1025), np.zeros(1025, np.int64)
             return [counts, *room, np.zeros(1024 - 128)]
+        case "least_cut":
+            counts[0] = 0
+            room = np.zeros(1025), np.zeros(1025, np.int64), np.zeros(1024 - 128, np.float32)
+            return [counts, Histogram(counts.astype(np.int64), 1.0).divergences, *room, np.zeros(1, np.int64)]
     raise AssertionError(f"no arguments for {loop.name}")
 
 

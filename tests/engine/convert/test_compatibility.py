@@ -111,27 +111,24 @@ def test_biases_are_corrected_once_with_clean(network: Path, caplog: pytest.LogC
     assert (others != ours).any()
 
 
-def test_nodes_whose_threshold_a_level_stretch_decided_are_marked(
-    network: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Lone values far out: cuts between them are alike. Of so few numbers stretches differ by more than of many."""
-    monkeypatch.setattr("engine.calibrate.methods.kl.LEVEL", (1e-2, 1e-2))
-    sample = X[0].copy()
-    sample.flat[:2] *= (2.0, 4.0)
+def test_nodes_whose_threshold_six_decimals_decided_are_marked(network: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One magnitude and a lone value far out: float64 has no reason for any cut but the first."""
+    sample = np.ones_like(X[0])
+    sample.flat[0] = 700.0
     for path in (network / "cal").iterdir():
         sample.tofile(path)
     with caplog.at_level(logging.WARNING, "engine.convert"):
         original = converted(network, "original", calibration_type="kl")
-    (line,) = (message for message in caplog.messages if "kl-level" in message)
+    (line,) = (message for message in caplog.messages if "kl-decimals" in message)
     caplog.clear()
     with caplog.at_level(logging.WARNING, "engine.convert"):
         clean = converted(network, "clean", calibration_type="kl")
     assert "rule " not in caplog.text
     before, now = ({row.node: row.threshold for row in result.nodes} for result in (original, clean))
-    marked = [row.node for row in original.nodes if "rule method.kl-level" in row.remarks]
+    marked = [row.node for row in original.nodes if "rule method.kl-decimals" in row.remarks]
     assert marked == [node for node in before if before[node] != now[node]]
     assert "first" in marked
     assert line.startswith(
-        f"rule method.kl-level on {len(marked)} nodes ({', '.join(marked)}): Calibration by kl takes the first cut "
+        f"rule method.kl-decimals on {len(marked)} nodes ({', '.join(marked)}): Calibration by kl sums divergences "
     )
     assert line.endswith("With compatibility clean the cut of least divergence, in float64.")

@@ -41,7 +41,7 @@ def test_what_no_case_says_anything_of_has_no_evidence() -> None:
 
 
 def test_what_no_replay_shows_was_measured_apart() -> None:
-    replayed, apart = RULES["calibrated.input"], RULES["method.kl-level"]
+    replayed, apart = RULES["calibrated.input"], RULES["method.kl-decimals"]
     assert evidence_text(replayed) == str(evidence_for(replayed.id))
     assert apart.measured is not None
     assert evidence_text(apart) == apart.measured.how

@@ -13,7 +13,7 @@ from engine.rulebook.integers import (
     BIAS_CORRECTION_SAMPLE,
     BORDER_AVERAGE,
     DEFAULT_FIRST_SAMPLE,
-    KL_LEVEL,
+    KL_DECIMALS,
     METHODS,
     imitates,
 )
@@ -55,7 +55,7 @@ def test_an_average_over_the_border_is_followed_always() -> None:
     assert noted(AVERAGE, run_on_cpu=frozenset({"pool"})) == []
 
 
-@pytest.mark.parametrize("rule", [BIAS_CORRECTION_SAMPLE, DEFAULT_FIRST_SAMPLE, KL_LEVEL])
+@pytest.mark.parametrize("rule", [BIAS_CORRECTION_SAMPLE, DEFAULT_FIRST_SAMPLE, KL_DECIMALS])
 def test_methods_are_those_of_the_original_unless_clean(rule: str) -> None:
     assert imitates(rule, Compatibility.ORIGINAL)
     assert not imitates(rule, Compatibility.CLEAN)

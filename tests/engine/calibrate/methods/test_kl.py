@@ -10,18 +10,7 @@ from hypothesis import strategies as st
 from engine.calibrate.methods.kl import kl_threshold
 from engine.calibrate.statistics.bits import LEVELS
 from engine.calibrate.statistics.distribution import Histogram
-from tests.engine.calibrate.statistics.test_divergence import curve_by_rule
-
-
-def threshold_by_rule(histogram: Histogram) -> float:
-    means = np.convolve(np.minimum(curve_by_rule(histogram.counts), 2.0**20), np.ones(9) / 9, mode="valid")
-    numbers = int(histogram.counts.sum())
-    above, step = min(max(1e-7, 8e-13 * numbers), 6e-7), max(1.4e-14 * numbers, 1e-12)
-    for cut, mean in enumerate(means):
-        level = cut + 3 < means.size and (np.abs(np.diff(means[cut : cut + 4])) <= step).all()
-        if mean <= means.min() + (above if level else 1e-12):
-            return (LEVELS + 4 + cut + 0.5) * histogram.width
-    raise AssertionError("the least mean is not above itself")
+from tests.engine.calibrate.statistics.test_divergence import curve_by_rule, cut_by_rule
 
 
 @settings(max_examples=max(20, settings.default.max_examples // 3))  # the transcription takes 0.2 s each
@@ -46,7 +35,10 @@ def test_threshold_follows_the_rule(style: str, seed: int, size: int) -> None:
     bins = 1300 if style == "grown" else 1024
     counts, edges = np.histogram(data, bins=bins, range=(0, data.max()))
     histogram = Histogram(counts.astype(np.int64), float(edges[1]))
-    assert kl_threshold(histogram) == pytest.approx(threshold_by_rule(histogram), rel=1e-12)
+    assert kl_threshold(histogram) == (cut_by_rule(histogram.counts) + 0.5) * histogram.width
+    means = np.convolve(curve_by_rule(histogram.counts), np.ones(9) / 9, mode="valid")
+    first = int(np.argmax(means <= means.min() + 1e-12))
+    assert kl_threshold(histogram, decimals=False) == (LEVELS + 4 + first + 0.5) * histogram.width
 
 
 def test_clipped_activations_keep_almost_their_bound() -> None:
@@ -56,19 +48,17 @@ def test_clipped_activations_keep_almost_their_bound() -> None:
     assert kl_threshold(Histogram(counts.astype(np.int64), float(edges[1]))) == pytest.approx(5.9736328125)
 
 
-def test_lone_outlier_gives_the_first_index() -> None:
-    """Index 132 for a huge lone outlier, as measured (reference/calibration.md 2)."""
-    counts = np.zeros(1024, np.int64)
-    counts[0], counts[1023] = 100_000, 1
-    assert kl_threshold(Histogram(counts, 1.0)) == 132.5
-
-
-@pytest.mark.parametrize(("small", "large"), [(0, 1), (0, 16), (768, 256)])
+@pytest.mark.parametrize(("small", "large"), [(0, 1), (0, 16), (768, 256), (100_000, 1)])
 def test_constants_of_one_magnitude_keep_almost_all_of_it(small: int, large: int) -> None:
-    """The scales of LayerNorm, all ones, have 0.99169922, a mask of -100 has 99.169922 (``swin``)."""
+    """The scales of LayerNorm, all ones, have 0.99169922, a mask of -100 has 99.169922 (``swin``).
+
+    What empty bins take from the full one lowers its divergence for the last time at cut 1,015.
+    """
     counts = np.zeros(1024, np.int64)
     counts[0], counts[-1] = small, large
-    assert kl_threshold(Histogram(counts, 1 / 1024)) == pytest.approx(0.99169921875)
+    histogram = Histogram(counts, 1 / 1024)
+    assert kl_threshold(histogram) == pytest.approx(0.99169921875)
+    assert kl_threshold(histogram, decimals=False) == 1019.5 / 1024
 
 
 def test_a_level_stretch_gives_its_first_cut() -> None:
@@ -99,34 +89,18 @@ def test_zeros_only_give_no_threshold() -> None:
     assert kl_threshold(Histogram(np.zeros(1024, np.int64), 0.0)) == 0.0
 
 
-def stretch_and_minimum(seed: int) -> Histogram:
-    """Three to six lone values far out: cuts between them are alike, and some stretches hardly worse than others."""
-    rng = np.random.default_rng(seed)
-    counts = (2e4 * np.exp(-0.5 * (np.arange(1024) / rng.uniform(150, 230)) ** 2)).astype(np.int64)
-    counts[rng.integers(880, 1020, rng.integers(2, 6))] += 1
-    counts[1023] = 1
-    return Histogram(counts, 1.0)
-
-
-@pytest.mark.parametrize("seed", range(16))
-def test_a_level_stretch_hardly_above_the_least_mean_counts_as_the_least(seed: int) -> None:
-    histogram = stretch_and_minimum(seed)
-    level, exact = kl_threshold(histogram), kl_threshold(histogram, level=False)
-    assert level == threshold_by_rule(histogram)
-    means = np.convolve(histogram.divergences, np.ones(9) / 9, mode="valid")
-    first, least = (int(threshold - LEVELS - 4.5) for threshold in (level, exact))
-    assert least == int(np.argmax(means <= means.min() + 1e-12))
-    assert first <= least
-    assert means[first] <= means[least] + 6e-7 + 1e-12
-
-
-def test_level_stretches_decide_some() -> None:
-    found = [stretch_and_minimum(seed) for seed in range(16)]
-    assert any(kl_threshold(histogram) != kl_threshold(histogram, level=False) for histogram in found)
-
-
-def test_empty_bins_take_nothing_from_the_others() -> None:
-    """Three numbers: ``docs/evidence/calibration.md``; a count of 1e-4 for empty bins has another cut."""
+def test_the_first_cut_stands_for_itself() -> None:
+    """Of 60 tensors asked 46 have it, as this one: every mean takes in worse divergences."""
     counts = np.zeros(1024, np.int64)
-    counts[[1, 3, 4, 5, 6, 7]], counts[1023] = 1, 1
-    assert kl_threshold(Histogram(counts, 1.0)) == 132.5
+    counts[[1, 2, 3, 4, 5, 6, 7, 8, 9, 127, 1023]] = [4, 6, 8, 2, 3, 4, 4, 8, 4, 2, 1]
+    assert kl_threshold(Histogram(counts, 1.0)) == 128.5
+
+
+@pytest.mark.parametrize(("filled", "threshold"), [(18, 1012.5), (36, 942.5)])
+def test_six_decimals_decide_between_cuts_that_are_alike(filled: int, threshold: float) -> None:
+    """One filled bin and a lone number: float64 has no reason for any cut but the first."""
+    counts = np.zeros(1024, np.int64)
+    counts[[1, 1023]] = filled, 1
+    histogram = Histogram(counts, 1.0)
+    assert kl_threshold(histogram, decimals=False) == 132.5
+    assert kl_threshold(histogram) == threshold

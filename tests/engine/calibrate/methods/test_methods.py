@@ -76,7 +76,7 @@ def test_histograms_that_were_not_collected_are_missed(given: dict[str, object])
         method_of(chosen).threshold(Distribution(1.0, {}), chosen)
 
 
-def test_kl_takes_level_stretches_in_the_original_way_only() -> None:
+def test_kl_counts_decimals_in_the_original_way_only() -> None:
     threshold = METHODS[CalibrationType.KL].threshold
     different = 0
     for seed in range(10):
@@ -88,8 +88,8 @@ def test_kl_takes_level_stretches_in_the_original_way_only() -> None:
         original, clean = (
             threshold(seen, options(calibration_type="kl", compatibility=way)) for way in ("original", "clean")
         )
-        assert original == kl_threshold(seen.histogram, level=True)
-        assert clean == kl_threshold(seen.histogram, level=False)
+        assert original == kl_threshold(seen.histogram, decimals=True)
+        assert clean == kl_threshold(seen.histogram, decimals=False)
         different += original != clean
     assert different > 0
 

@@ -34,7 +34,7 @@ from engine.ir import (
     read_calibration,
     to_bytes,
 )
-from engine.rulebook.integers import KL_LEVEL
+from engine.rulebook.integers import KL_DECIMALS
 from engine.rulebook.marks import rules_of
 from engine.terms import CalibrationType
 from tests.engine.calibrate.models import add_calibration, graph, residual, shortcut
@@ -248,11 +248,11 @@ def test_a_slice_is_measured_by_itself_with_the_scale_of_a_shuffle_not_of_anothe
 def test_a_rule_is_noted_through_a_margin_but_not_on_what_joins(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], noted: bool
 ) -> None:
-    monkeypatch.setattr(TensorStatistics, "rule", lambda *_: KL_LEVEL)
+    monkeypatch.setattr(TensorStatistics, "rule", lambda *_: KL_DECIMALS)
     model, statistics = residual(), collect(residual(), ["a"], DATA)
     change_scale_source(add_calibration(model, "a"), **changes)
     calibrated = apply_thresholds(model, statistics.thresholds(CalibrationOptions()))
     note_rules(calibrated, statistics, [CalibrationOptions()])
     (node,) = calibration_nodes(calibrated)
     readers = [usage.node for usage in node.outputs[0].uses()]
-    assert [KL_LEVEL in rules_of(reader) for reader in readers] == [noted]
+    assert [KL_DECIMALS in rules_of(reader) for reader in readers] == [noted]
