@@ -140,7 +140,7 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             moving = transfer_us(told_traffic(layer, cost, latency), latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
             work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
-            beside = latency.alone.step_us * (layer.kind not in OF_WEIGHTS)
+            beside = latency.alone.step_us * (layer.kind not in OF_WEIGHTS and layer.kind is not CostKind.RESHAPE)
             waits += latency.alone.layer_us + (latency.alone.transfer_us + beside) * cost.passes.transfers
             drains *= _DRAINED_ALONE
             moving = None

@@ -38,6 +38,8 @@ _RESIZED_CHANNELS = 16
 _LEAVING_FEW = _ARRAY | {CostKind.RESIZE, CostKind.TRANSPOSED}
 """Kinds of layers that leave blocks of few channels by themselves."""
 _BITS = frozenset({8, 16, 32})
+_JOINED_BITS = frozenset({8, 16})
+_VIEWS = frozenset({Motion.VIEW, Motion.NONE})
 _LINE_TRANSFERS = 15
 """Of a mean over rows or columns, which is taken in five steps."""
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
@@ -46,6 +48,10 @@ _SLOPE_PASSES, _SLOPE_TRANSFERS = (8, 7), 18
 """How often a layer of slopes loads and stores its map, and in how many transfers."""
 _PICKED_SECOND, _PICKED_FOURTH = (2, 1.25), (7, 4.78)
 """Transfers, and how often they are loaded and stored besides, of results of which steps keep each second, or fewer."""
+_VECTOR = 256
+"""Bytes of a vector in which a map is turned that reshapes lay out channel by channel."""
+_SINGLE_TRANSFERS, _SINGLE_BYTES = 6, 450
+"""Of each pixel of a map of one channel that a reshape joins to a row: transfers, and bytes loaded and stored."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,11 @@ class _Subgraph:
         """A map of which a reader wants rows or columns is stored once more, so that those lie by themselves."""
         shape = layer.output_shape
         readers = self._readers.get(layer.output, ())
-        if layer.output_bits != _NARROW_BITS or math.prod(shape[:-1]) == 1 or not readers:
+        if math.prod(shape[:-1]) == 1 or not readers:
+            return Passes()
+        if layer.output_bits in _JOINED_BITS and any(map(joins_rows, readers)):
+            return Passes(2, self._laid(layer.output, shape) * layer.output_bits / 8, self._vectors(shape))
+        if layer.output_bits != _NARROW_BITS:
             return Passes()
         if layer.kind not in _LEAVING_FEW and self._is_few(layer.output):
             blocks = _padded(shape, self._alone.pixels, _BLOCK)  # stored as such first
@@ -129,16 +139,32 @@ class _Subgraph:
         return Passes()
 
     def _vectors(self, shape: Sequence[int]) -> float:
-        """Bytes of a map whose rows of pixels lie in vectors."""
-        if not self._alone.element_bytes:
+        """Bytes of a map whose pixels, or rows of each channel, lie in vectors."""
+        if not self._alone.pixel_vectors:
             return self._plane(shape)
-        return math.prod(shape) * self._alone.element_bytes
+        return math.prod(shape[:-1]) * round_up(shape[-1], _VECTOR)
+
+    def _joined_rows(self, layer: Layer) -> Passes:
+        """Rows of each channel of a map become one row: the map is turned in vectors, and passes through DDR often."""
+        _, channels, height, width = layer.input_shapes[0]
+        alone, size = self._alone, layer.output_bits // 8
+        pixels = height * width * round_up(channels * size, _VECTOR)
+        rows = channels * height * round_up(width * size, _VECTOR)
+        again = alone.joined_passes * size * height * width * round_up(channels, _BLOCK)
+        turned = pixels if alone.pixel_vectors else rows
+        moved = turned + pixels + again + rows * (not alone.pixel_vectors)
+        return Passes(2 + alone.joined_transfers, moved, moved)
 
     def _own(self, layer: Layer) -> Passes | None:
         if any(len(shape) > _MAP_RANK for shape in _shapes(layer)) or layer.output_bits not in _BITS:
             return None
         if layer.kind is CostKind.LUT:
             return self._looked_up(layer)
+        if joins_rows(layer):
+            return self._joined_rows(layer)
+        if joins_pixels(layer):
+            pixels = math.prod(layer.input_shapes[0])
+            return Passes(8 + _SINGLE_TRANSFERS * pixels, _SINGLE_BYTES * pixels, _SINGLE_BYTES * pixels)
         if layer.input_bits != _NARROW_BITS:
             return None
         match layer.kind:
@@ -432,6 +458,23 @@ class _Subgraph:
                 return by_few and depth <= _FEW
             case _:
                 return False
+
+
+def joins_rows(layer: Layer) -> bool:
+    """Whether a reshape makes one row of the pixels of each channel of a map that was none of rows (NCHW)."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    if layer.kind is not CostKind.RESHAPE or not layer.converted or len(before) != _MAP_RANK or before[0] > 1:
+        return False
+    views = layer.motion in _VIEWS and layer.output_bits in _JOINED_BITS
+    return views and min(before[1:]) > 1 and after[-1] == before[2] * before[3]
+
+
+def joins_pixels(layer: Layer) -> bool:
+    """Whether a reshape makes a row of the pixels of a map of one channel, which is a batch of single pixels to it."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    if layer.kind is not CostKind.RESHAPE or len(before) != _MAP_RANK or before[0] > 1 or before[3] > 1:
+        return False
+    return layer.motion is Motion.ELEMENTS and min(before[1:3]) > 1 and after[-1] == before[1] * before[2]
 
 
 def turns_heads(layer: Layer) -> bool:

@@ -63,6 +63,8 @@ _CONVOLVING = OF_WEIGHTS - {CostKind.MATMUL}
 _SMALL_WINDOW = 3
 """Rows or columns of a window that is computed from a map as it lies."""
 _PAIR = 2
+_APART = 0.25
+"""Part of the work on rows of several heads that become a map which is done for each head."""
 _WANTING = (
     "reduce_rows",
     "reduce_columns",
@@ -154,8 +156,10 @@ def unfused_costs(
         inputs: names of the tensors that the subgraph loads; None: all that no layer gives.
     """
     every = unfused_parts(layers, latency.input_row.block)
-    for parts, passes in zip(every, layer_passes(layers, latency, inputs), strict=True):
+    for layer, parts, passes in zip(layers, every, layer_passes(layers, latency, inputs), strict=True):
         told = parts if passes is None else [part for part in parts[:-1] if not part[0].startswith(WANTED)]
+        if passes is not None and layer.kind is CostKind.RESHAPE:
+            told = []  # with the change of layout in front
         yield sum((_cost(kind, amounts, latency) for kind, amounts in told), UnfusedCost(passes=passes))
 
 
@@ -341,12 +345,21 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
         return "view_of_batch"
     if layer.kind is CostKind.RESHAPE and _joins_planes(layer):
         return "planes_joined"
+    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer):
+        return "planes_cut"
     if layer.motion is Motion.ELEMENTS and layer.kind is CostKind.TRANSPOSE and len(layer.output_shape) > _MAP_RANK:
         return "heads_turned" if layer.input_shapes[0][0] == 1 else Motion.ELEMENTS.value
     return "" if layer.motion in (Motion.NONE, Motion.LAID) else layer.motion.value
 
 
 def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, float]]:
+    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer):
+        elements, width = math.prod(layer.output_shape), layer.output_shape[-1]
+        heads = layer.input_shapes[0][1] if layer.motion is Motion.SPREAD else 1
+        share = _APART + (1 - _APART) / heads
+        yield ELEMENTS, elements * share
+        yield STRIPS, elements / width * share
+        return
     if layer.kind in _MOVING:
         yield ELEMENTS, math.prod(layer.output_shape)
         yield PIECES, math.prod(layer.output_shape) // math.gcd(layer.input_shapes[0][-1], layer.output_shape[-1])
@@ -434,6 +447,14 @@ def _joins_planes(layer: Layer) -> bool:
     planes, rows = sorted((layer.input_shapes[0], layer.output_shape), key=lambda shape: shape[-1])
     *_, height, width = (1, *planes)
     return layer.motion is Motion.ELEMENTS and len(planes) == _MAP_RANK and width > 1 < height < rows[-1] / width
+
+
+def _cuts_planes(layer: Layer) -> bool:
+    """Whether rows, of heads or not, are cut into the rows of a map (NCHW)."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    if len(after) != _MAP_RANK or after[0] > 1 or min(after[1:]) == 1:
+        return False
+    return layer.motion in (Motion.ELEMENTS, Motion.SPREAD) and before[-1] == after[2] * after[3]
 
 
 def _cuts_deep(layer: Layer) -> bool:

@@ -480,7 +480,10 @@ class Alone(Data):
         step_us: ... and what it takes besides where the layer does not work in the array.
         pixels: multiple that the pixels of a row are padded to, twice as many in blocks of four channels.
         plane_pixels: the same of maps that lie channel by channel.
-        element_bytes: bytes that an element takes where rows lie in vectors; 0: such rows are padded as planes are.
+        pixel_vectors: whether each pixel lies in a vector where rows or columns are wanted; otherwise each row of a
+            channel does.
+        joined_transfers: transfers of a reshape that joins the rows of each channel of a map.
+        joined_passes: how often it loads and stores the map besides turning it.
         halves_above: output channels above which weights and parameters are loaded in two parts; 0: they never are.
         resized_channels: multiple that more than 16 channels are padded to where pixels are repeated.
         few_by_few: whether convolutions read maps of up to four channels in blocks of four, and what is left in such
@@ -493,7 +496,9 @@ class Alone(Data):
     step_us: float
     pixels: int
     plane_pixels: int
-    element_bytes: int = 0
+    pixel_vectors: bool = False
+    joined_transfers: int = 0
+    joined_passes: float = 0
     halves_above: int = 0
     resized_channels: int
     few_by_few: bool = False
