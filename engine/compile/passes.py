@@ -117,7 +117,7 @@ class _Subgraph:
         readers = self._readers.get(layer.output, ())
         if math.prod(shape[:-1]) == 1 or not readers:
             return Passes()
-        if layer.output_bits in _JOINED_BITS and any(map(joins_rows, readers)):
+        if layer.output_bits in _JOINED_BITS and any(map(self._joins_rows, readers)):
             return Passes(2, self._laid(layer.output, shape) * layer.output_bits / 8, self._vectors(shape))
         if layer.output_bits != _NARROW_BITS:
             return Passes()
@@ -130,6 +130,7 @@ class _Subgraph:
         turned = any(
             reader.kind in _MOVING and position in reader.converted and name == layer.output
             for reader in readers
+            if not becomes_cut(reader, self._readers)
             for position, name in enumerate(reader.inputs)
         )
         if turned or any(_reduces_rows(reader) for reader in readers):
@@ -143,6 +144,9 @@ class _Subgraph:
         if not self._alone.pixel_vectors:
             return self._plane(shape)
         return math.prod(shape[:-1]) * round_up(shape[-1], _VECTOR)
+
+    def _joins_rows(self, layer: Layer) -> bool:
+        return joins_rows(layer) and not becomes_cut(layer, self._readers)
 
     def _joined_rows(self, layer: Layer) -> Passes:
         """Rows of each channel of a map become one row: the map is turned in vectors, and passes through DDR often."""
@@ -160,7 +164,7 @@ class _Subgraph:
             return None
         if layer.kind is CostKind.LUT:
             return self._looked_up(layer)
-        if joins_rows(layer):
+        if self._joins_rows(layer):
             return self._joined_rows(layer)
         if joins_pixels(layer):
             pixels = math.prod(layer.input_shapes[0])
@@ -467,6 +471,21 @@ def joins_rows(layer: Layer) -> bool:
         return False
     views = layer.motion in _VIEWS and layer.output_bits in _JOINED_BITS
     return views and min(before[1:]) > 1 and after[-1] == before[2] * before[3]
+
+
+def becomes_cut(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> bool:
+    """Whether a reshape and the transposition behind it make tokens of a map, which are cut into heads then."""
+    turning = readers.get(layer.output, ())
+    if layer.kind is not CostKind.RESHAPE or len(turning) != 1 or turning[0].kind is not CostKind.TRANSPOSE:
+        return False
+    cutting = readers.get(turning[0].output, ())
+    return bool(cutting) and all(map(_cuts_tokens, cutting))
+
+
+def _cuts_tokens(layer: Layer) -> bool:
+    before, after = layer.input_shapes[0], layer.output_shape
+    cuts = layer.kind is CostKind.RESHAPE and layer.motion is Motion.ELEMENTS
+    return cuts and before[-1] == math.prod(after[2:]) and len(after) == _MAP_RANK
 
 
 def joins_pixels(layer: Layer) -> bool:

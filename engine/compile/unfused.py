@@ -18,7 +18,7 @@ from engine.chips.latency import Latency, UnfusedLayer
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
-from engine.compile.passes import Passes, layer_passes, turns_heads
+from engine.compile.passes import Passes, becomes_cut, layer_passes, turns_heads
 from engine.compile.sizes import IMAGE_CHANNELS
 from engine.compile.tokens import turns_tokens
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -65,6 +65,8 @@ _SMALL_WINDOW = 3
 _PAIR = 2
 _APART = 0.25
 """Part of the work on rows of several heads that become a map which is done for each head."""
+_FIRST_OF_ROWS = 0.6
+"""Part of the work on an element of a row that those of a block of rows have in common."""
 _WANTING = (
     "reduce_rows",
     "reduce_columns",
@@ -195,7 +197,7 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
     changed: set[tuple[str, str]] = set()
     for layer in layers:
         parts: list[tuple[str, Amounts]] = []
-        for position in layer.converted:
+        for position in () if becomes_cut(layer, readers) else layer.converted:
             kind, rows = _conversion(layer, position, block)
             turned = kind == "to_pixels" and turns_tokens(layer, position, makers)
             if (layer.inputs[position], kind) not in changed:
@@ -248,7 +250,7 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
     """What a layer's constants are called; empty where nothing is moved."""
     match layer.kind:
         case CostKind.RESHAPE | CostKind.TRANSPOSE:
-            return _movement(layer, makers)
+            return _movement(layer, makers, readers)
         case CostKind.REDUCE if len(layer.output_shape) > _MAP_RANK:
             return "reduce_deep"
         case CostKind.REDUCE:
@@ -317,7 +319,7 @@ def _is_in_blocks(shape: Sequence[int]) -> bool:
     return width % _BLOCK == 0 and blocks & (blocks - 1) == 0
 
 
-def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
+def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> str:
     before = makers.get(layer.inputs[0])
     windows = before is not None and before.kind is CostKind.TRANSPOSE and before.motion is Motion.PIXELS
     same_rows = layer.input_shapes[0][-1] == layer.output_shape[-1]
@@ -345,20 +347,28 @@ def _movement(layer: Layer, makers: Mapping[str, Layer]) -> str:
         return "view_of_batch"
     if layer.kind is CostKind.RESHAPE and _joins_planes(layer):
         return "planes_joined"
-    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer):
+    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, makers):
         return "planes_cut"
+    if before is not None and becomes_cut(makers.get(before.inputs[0], before), readers):
+        return "tokens_cut"
+    if layer.kind is CostKind.RESHAPE and _is_line(layer):
+        return "line"
     if layer.motion is Motion.ELEMENTS and layer.kind is CostKind.TRANSPOSE and len(layer.output_shape) > _MAP_RANK:
         return "heads_turned" if layer.input_shapes[0][0] == 1 else Motion.ELEMENTS.value
     return "" if layer.motion in (Motion.NONE, Motion.LAID) else layer.motion.value
 
 
 def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, float]]:
-    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer):
+    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, makers):
         elements, width = math.prod(layer.output_shape), layer.output_shape[-1]
         heads = layer.input_shapes[0][1] if layer.motion is Motion.SPREAD else 1
         share = _APART + (1 - _APART) / heads
         yield ELEMENTS, elements * share
         yield STRIPS, elements / width * share
+        return
+    if layer.kind in _MOVING and _is_line(layer):
+        yield ELEMENTS, _line_elements(layer.input_shapes[0])
+        yield BATCH, _as_map(layer.input_shapes[0])[0] - 1
         return
     if layer.kind in _MOVING:
         yield ELEMENTS, math.prod(layer.output_shape)
@@ -449,12 +459,29 @@ def _joins_planes(layer: Layer) -> bool:
     return layer.motion is Motion.ELEMENTS and len(planes) == _MAP_RANK and width > 1 < height < rows[-1] / width
 
 
-def _cuts_planes(layer: Layer) -> bool:
-    """Whether rows, of heads or not, are cut into the rows of a map (NCHW)."""
+def _cuts_planes(layer: Layer, makers: Mapping[str, Layer]) -> bool:
+    """Whether rows, of heads or not, are cut into the rows of a map (NCHW); those of tokens are not."""
     before, after = layer.input_shapes[0], layer.output_shape
     if len(after) != _MAP_RANK or after[0] > 1 or min(after[1:]) == 1:
         return False
+    maker = makers.get(layer.inputs[0])
+    if maker is not None and maker.kind is CostKind.TRANSPOSE:
+        return False
     return layer.motion in (Motion.ELEMENTS, Motion.SPREAD) and before[-1] == after[2] * after[3]
+
+
+def _is_line(layer: Layer) -> bool:
+    """Whether elements become rows of single channels, or such rows those of several elements."""
+    lengths = {layer.input_shapes[0][-1], layer.output_shape[-1]}
+    deep = max(len(layer.input_shapes[0]), len(layer.output_shape)) > _MAP_RANK
+    return layer.motion is Motion.ELEMENTS and 1 in lengths and not deep
+
+
+def _line_elements(shape: Sequence[int]) -> float:
+    """Elements that are moved one at a time; where rows of single channels are left, two lie in a block of rows."""
+    batch, height, width, channels = _as_map(shape)
+    pairs = -(-height // _ROWS)
+    return batch * width * (_FIRST_OF_ROWS * pairs + (1 - _FIRST_OF_ROWS) * height) if channels == 1 else math.prod(shape)
 
 
 def _cuts_deep(layer: Layer) -> bool:
