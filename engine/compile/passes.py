@@ -40,6 +40,8 @@ _LEAVING_FEW = _ARRAY | {CostKind.RESIZE, CostKind.TRANSPOSED}
 _BITS = frozenset({8, 16, 32})
 _JOINED_BITS = frozenset({8, 16})
 _VIEWS = frozenset({Motion.VIEW, Motion.NONE})
+_LINE_BYTES = 16
+"""Bytes of an element of a row that is added up, where pixels lie in vectors."""
 _LINE_TRANSFERS = 15
 """Of a mean over rows or columns, which is taken in five steps."""
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
@@ -133,8 +135,10 @@ class _Subgraph:
             if not becomes_cut(reader, self._readers)
             for position, name in enumerate(reader.inputs)
         )
-        if turned or any(_reduces_rows(reader) for reader in readers):
+        if turned:
             return Passes(2, self._laid(layer.output, shape), self._vectors(shape))
+        if any(_reduces_rows(reader) for reader in readers):
+            return Passes(2, self._laid(layer.output, shape), self._rows(shape))
         if any(_reduces_columns(reader) or _shuffles(reader) for reader in readers):
             return Passes(2, self._laid(layer.output, shape), self._plane(shape))
         return Passes()
@@ -145,8 +149,13 @@ class _Subgraph:
             return self._plane(shape)
         return math.prod(shape[:-1]) * round_up(shape[-1], _VECTOR)
 
+    def _rows(self, shape: Sequence[int]) -> float:
+        """Bytes of a map whose rows of pixels are added up."""
+        return math.prod(shape) * _LINE_BYTES if self._alone.pixel_vectors else self._plane(shape)
+
     def _joins_rows(self, layer: Layer) -> bool:
-        return joins_rows(layer) and not becomes_cut(layer, self._readers)
+        readers = self._readers.get(layer.output, ())
+        return joins_rows(layer) and not any(reader.kind is CostKind.TRANSPOSE for reader in readers)
 
     def _joined_rows(self, layer: Layer) -> Passes:
         """Rows of each channel of a map become one row: the map is turned in vectors, and passes through DDR often."""
@@ -293,7 +302,7 @@ class _Subgraph:
             pixel = self._repeated(after)
             return Passes(4, read + size, size + pixel)
         if before[1:3] != after[1:3] and before[-1] == after[-1]:
-            lines = self._vectors(before) if _reduces_rows(layer) else self._plane(before)
+            lines = self._rows(before) if _reduces_rows(layer) else self._plane(before)
             return Passes(_LINE_TRANSFERS, 2 * lines + size, lines + size)
         if before[1:3] != after[1:3] or after[-1] != 1:
             return None

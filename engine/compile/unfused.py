@@ -368,7 +368,7 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, f
         return
     if layer.kind in _MOVING and _is_line(layer):
         yield ELEMENTS, _line_elements(layer.input_shapes[0])
-        yield BATCH, _as_map(layer.input_shapes[0])[0] - 1
+        yield BATCH, max(_as_map(shape)[0] for shape in (layer.input_shapes[0], layer.output_shape)) - 1
         return
     if layer.kind in _MOVING:
         yield ELEMENTS, math.prod(layer.output_shape)
@@ -472,9 +472,10 @@ def _cuts_planes(layer: Layer, makers: Mapping[str, Layer]) -> bool:
 
 def _is_line(layer: Layer) -> bool:
     """Whether elements become rows of single channels, or such rows those of several elements."""
-    lengths = {layer.input_shapes[0][-1], layer.output_shape[-1]}
-    deep = max(len(layer.input_shapes[0]), len(layer.output_shape)) > _MAP_RANK
-    return layer.motion is Motion.ELEMENTS and 1 in lengths and not deep
+    before, after = layer.input_shapes[0], layer.output_shape
+    if len(before) > _MAP_RANK:
+        return layer.motion is Motion.VIEW and after[-1] == 1 < before[-1]
+    return layer.motion is Motion.ELEMENTS and 1 in (before[-1], after[-1]) and len(after) <= _MAP_RANK
 
 
 def _line_elements(shape: Sequence[int]) -> float:
