@@ -265,6 +265,8 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
             return "pool_mean" if max(layer.kernel) <= _SMALL_WINDOW else "pool_mean_large"
         case CostKind.POOL if layer.largest_of_windows and max(layer.kernel) > _SMALL_WINDOW:
             return "pool_large"
+        case CostKind.POOL if layer.strides == (1, 1) and max(layer.kernel) > 1:
+            return "pool_small"
         case CostKind.RESIZE if _is_in_blocks(layer.input_shapes[0]):
             return CostKind.RESIZE.value
         case CostKind.RESIZE:
