@@ -363,7 +363,8 @@ def drain_us(layer: Layer, latency: Latency) -> float:
 
     What leaves at a rate of its own is an overhead.
     """
-    wide = layer.output_bits == _ACCUMULATOR_BITS or (layer.output_bits == _WIDE_BITS and layer.planar)
+    planes = layer.output_bits == _WIDE_BITS and layer.planar and layer.leaves
+    wide = layer.output_bits == _ACCUMULATOR_BITS or planes
     if not wide or (is_plain(layer, latency) and not layer.planar):
         return 0.0
     fitted = latency.fitted

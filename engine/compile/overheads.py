@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
+from engine.compile.joining import joins_rows
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -31,6 +32,8 @@ _APART = 0.14
 """Part of the work on queries, keys and values of an image that is not done with that of others."""
 _MAP_RANK = 4
 _PAIR = 2
+_ROW_PIXELS = 16
+"""Pixels that rows are padded to where they are joined."""
 """Distance of taps that is a step."""
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 
@@ -93,6 +96,8 @@ _TOLD = frozenset(
         Overhead.PLAIN_ROW,
         Overhead.FLATTENED,
         Overhead.REGROUPED,
+        Overhead.PLANE_ROW,
+        Overhead.PLANE_PIXEL,
         Overhead.SWAP,
         Overhead.TOKENS,
         Overhead.SLICED,
@@ -225,6 +230,10 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
             yield Overhead.LINES, math.prod(layer.output_shape) / 1e3
         case Motion.VIEW if _is_regrouped(layer):
             yield Overhead.REGROUPED, _kilobytes(layer)
+        case Motion.VIEW if Overhead.PLANE_PIXEL in latency.overheads and joins_rows(layer):
+            *_, height, width = shapes[0]
+            yield Overhead.PLANE_ROW, _rows(shapes[0])
+            yield Overhead.PLANE_PIXEL, height * round_up(width, _ROW_PIXELS) * layer.output_bits / 8e3
         case Motion.VIEW if shapes[0][-1] != shapes[1][-1]:
             yield Overhead.VIEW, max(map(_rows, map(without_ones, shapes))) * layer.output_bits / 8
         case Motion.FOLDED if latency.folding is not None and overlap is Overlap.GROUPS:

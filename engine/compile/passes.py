@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.chips.latency import Alone, Latency
+from engine.compile.joining import JOINED_BITS, becomes_cut, joins_pixels, joins_rows
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -38,8 +39,6 @@ _RESIZED_CHANNELS = 16
 _LEAVING_FEW = _ARRAY | {CostKind.RESIZE, CostKind.TRANSPOSED}
 """Kinds of layers that leave blocks of few channels by themselves."""
 _BITS = frozenset({8, 16, 32})
-_JOINED_BITS = frozenset({8, 16})
-_VIEWS = frozenset({Motion.VIEW, Motion.NONE})
 _LINE_BYTES = 16
 """Bytes of an element of a row that is added up, where pixels lie in vectors."""
 _LINE_TRANSFERS = 15
@@ -119,7 +118,7 @@ class _Subgraph:
         readers = self._readers.get(layer.output, ())
         if math.prod(shape[:-1]) == 1 or not readers:
             return Passes()
-        if layer.output_bits in _JOINED_BITS and any(map(self._joins_rows, readers)):
+        if layer.output_bits in JOINED_BITS and any(map(self._joins_rows, readers)):
             return Passes(2, self._laid(layer.output, shape) * layer.output_bits / 8, self._vectors(shape))
         if layer.output_bits != _NARROW_BITS:
             return Passes()
@@ -471,38 +470,6 @@ class _Subgraph:
                 return by_few and depth <= _FEW
             case _:
                 return False
-
-
-def joins_rows(layer: Layer) -> bool:
-    """Whether a reshape makes one row of the pixels of each channel of a map that was none of rows (NCHW)."""
-    before, after = layer.input_shapes[0], layer.output_shape
-    if layer.kind is not CostKind.RESHAPE or not layer.converted or len(before) != _MAP_RANK or before[0] > 1:
-        return False
-    views = layer.motion in _VIEWS and layer.output_bits in _JOINED_BITS
-    return views and min(before[1:]) > 1 and after[-1] == before[2] * before[3]
-
-
-def becomes_cut(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> bool:
-    """Whether a reshape and the transposition behind it make tokens of a map, which are cut into heads then."""
-    turning = readers.get(layer.output, ())
-    if layer.kind is not CostKind.RESHAPE or len(turning) != 1 or turning[0].kind is not CostKind.TRANSPOSE:
-        return False
-    cutting = readers.get(turning[0].output, ())
-    return bool(cutting) and all(map(_cuts_tokens, cutting))
-
-
-def _cuts_tokens(layer: Layer) -> bool:
-    before, after = layer.input_shapes[0], layer.output_shape
-    cuts = layer.kind is CostKind.RESHAPE and layer.motion is Motion.ELEMENTS
-    return cuts and before[-1] == math.prod(after[2:]) and len(after) == _MAP_RANK
-
-
-def joins_pixels(layer: Layer) -> bool:
-    """Whether a reshape makes a row of the pixels of a map of one channel, which is a batch of single pixels to it."""
-    before, after = layer.input_shapes[0], layer.output_shape
-    if layer.kind is not CostKind.RESHAPE or len(before) != _MAP_RANK or before[0] > 1 or before[3] > 1:
-        return False
-    return layer.motion is Motion.ELEMENTS and min(before[1:3]) > 1 and after[-1] == before[1] * before[2]
 
 
 def turns_heads(layer: Layer) -> bool:

@@ -15,10 +15,11 @@ from itertools import compress
 from types import MappingProxyType
 
 from engine.chips.latency import Latency, UnfusedLayer
+from engine.compile.joining import becomes_cut
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
-from engine.compile.passes import Passes, becomes_cut, layer_passes, turns_heads
+from engine.compile.passes import Passes, layer_passes, turns_heads
 from engine.compile.sizes import IMAGE_CHANNELS
 from engine.compile.tokens import turns_tokens
 from engine.ops.core.costs import OF_WEIGHTS, CostKind

@@ -362,6 +362,10 @@ class Overhead(StrEnum):
     """Pixels of maps of int16 that leave with their pixels joined."""
     REGROUPED = "regrouped"
     """Bytes of rows of int16 that become those of a map of several rows of pixels."""
+    PLANE_ROW = "plane_row"
+    """Rows of each channel of a map that become one row, ..."""
+    PLANE_PIXEL = "plane_pixel"
+    """... and bytes of one channel of it, rows padded to 16 pixels."""
     TOKENS = "tokens"
     """Bytes of tokens that become channels of maps of one row: half of them one element of every head at a time, half
     by themselves."""
