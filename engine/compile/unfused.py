@@ -216,7 +216,7 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
         if own and not inner and any(_enters(name, makers) for name in layer.inputs):
             own = f"{own}_image" if layer.input_shapes[0][-1] <= IMAGE_CHANNELS else f"{own}_entering"
         if own:
-            parts.append((_called(own), dict(_amounts(layer, makers))))
+            parts.append((_called(own), dict(_amounts(layer, makers, readers))))
         yield parts
 
 
@@ -350,10 +350,10 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         return "view_of_batch"
     if layer.kind is CostKind.RESHAPE and _joins_planes(layer):
         return "planes_joined"
-    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, makers):
-        return "planes_cut"
     if before is not None and becomes_cut(makers.get(before.inputs[0], before), readers):
         return "tokens_cut"
+    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, readers):
+        return "planes_cut"
     if layer.kind is CostKind.RESHAPE and _is_line(layer):
         return "line"
     if layer.motion is Motion.ELEMENTS and layer.kind is CostKind.TRANSPOSE and len(layer.output_shape) > _MAP_RANK:
@@ -361,13 +361,16 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
     return "" if layer.motion in (Motion.NONE, Motion.LAID) else layer.motion.value
 
 
-def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[tuple[str, float]]:
-    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, makers):
+def _amounts(
+    layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]
+) -> Iterator[tuple[str, float]]:
+    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, readers):
         elements, width = math.prod(layer.output_shape), layer.output_shape[-1]
         heads = layer.input_shapes[0][1] if layer.motion is Motion.SPREAD else 1
         share = _APART + (1 - _APART) / heads
         yield ELEMENTS, elements * share
         yield STRIPS, elements / width * share
+        yield ROWS, elements / width
         return
     if layer.kind in _MOVING and _is_line(layer):
         yield ELEMENTS, _line_elements(layer.input_shapes[0])
@@ -462,15 +465,16 @@ def _joins_planes(layer: Layer) -> bool:
     return layer.motion is Motion.ELEMENTS and len(planes) == _MAP_RANK and width > 1 < height < rows[-1] / width
 
 
-def _cuts_planes(layer: Layer, makers: Mapping[str, Layer]) -> bool:
-    """Whether rows, of heads or not, are cut into the rows of a map (NCHW); those of tokens are not."""
+def _cuts_planes(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> bool:
+    """Whether rows, of heads or not, are cut into the rows of a map (NCHW), which layers read pixel by pixel."""
     before, after = layer.input_shapes[0], layer.output_shape
     if len(after) != _MAP_RANK or after[0] > 1 or min(after[1:]) == 1:
         return False
-    maker = makers.get(layer.inputs[0])
-    if maker is not None and maker.kind is CostKind.TRANSPOSE:
-        return False
-    return layer.motion in (Motion.ELEMENTS, Motion.SPREAD) and before[-1] == after[2] * after[3]
+    if before[-1] != after[2] * after[3] or layer.motion is not Motion.ELEMENTS:
+        return layer.motion is Motion.SPREAD
+    reading = readers.get(layer.output, ())
+    pixels = (reader.inputs[position] == layer.output for reader in reading for position in reader.converted)
+    return len(before) == _MAP_RANK or any(pixels)
 
 
 def _is_line(layer: Layer) -> bool:
@@ -485,7 +489,9 @@ def _line_elements(shape: Sequence[int]) -> float:
     """Elements that are moved one at a time; where rows of single channels are left, two lie in a block of rows."""
     batch, height, width, channels = _as_map(shape)
     pairs = -(-height // _ROWS)
-    return batch * width * (_FIRST_OF_ROWS * pairs + (1 - _FIRST_OF_ROWS) * height) if channels == 1 else math.prod(shape)
+    if channels > 1:
+        return math.prod(shape)
+    return batch * width * (_FIRST_OF_ROWS * pairs + (1 - _FIRST_OF_ROWS) * height)
 
 
 def _cuts_deep(layer: Layer) -> bool:
