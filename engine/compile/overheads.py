@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
-from engine.compile.joining import joins_rows
+from engine.compile.joining import joins_pixels, joins_rows
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -32,9 +32,11 @@ _APART = 0.14
 """Part of the work on queries, keys and values of an image that is not done with that of others."""
 _MAP_RANK = 4
 _PAIR = 2
+"""Distance of taps that is a step."""
 _ROW_PIXELS = 16
 """Pixels that rows are padded to where they are joined."""
-"""Distance of taps that is a step."""
+_SINGLE_WIDE = 4 / 3
+"""Time of an element of int16 that is moved by itself, of one of int8."""
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 
 
@@ -98,6 +100,7 @@ _TOLD = frozenset(
         Overhead.REGROUPED,
         Overhead.PLANE_ROW,
         Overhead.PLANE_PIXEL,
+        Overhead.PLANE_SINGLE,
         Overhead.SWAP,
         Overhead.TOKENS,
         Overhead.SLICED,
@@ -270,6 +273,9 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.PLANES:
             yield Overhead.SHUFFLED_CHANNEL, layer.output_shape[-1] / 1e3
             yield Overhead.SHUFFLED, _channel_rows(layer.output_shape)
+        case Motion.ELEMENTS if Overhead.PLANE_SINGLE in latency.overheads and joins_pixels(layer):
+            wide = layer.output_bits == _WIDE_BITS
+            yield Overhead.PLANE_SINGLE, math.prod(layer.output_shape) / 1e3 * (_SINGLE_WIDE if wide else 1)
         case Motion.SPREAD | Motion.ELEMENTS | Motion.TURNED:
             block = latency.input_row.block
             together = shapes[0][1] if layer.motion is Motion.SPREAD else 1

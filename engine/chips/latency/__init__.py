@@ -366,6 +366,8 @@ class Overhead(StrEnum):
     """Rows of each channel of a map that become one row, ..."""
     PLANE_PIXEL = "plane_pixel"
     """... and bytes of one channel of it, rows padded to 16 pixels."""
+    PLANE_SINGLE = "plane_single"
+    """Pixels of a map of one channel that become a row, a third more of int16."""
     TOKENS = "tokens"
     """Bytes of tokens that become channels of maps of one row: half of them one element of every head at a time, half
     by themselves."""
