@@ -100,6 +100,7 @@ _TOLD = frozenset(
         Overhead.REGROUPED,
         Overhead.PLANE_ROW,
         Overhead.PLANE_PIXEL,
+        Overhead.PRODUCT_COLUMN,
         Overhead.PLANE_SINGLE,
         Overhead.SWAP,
         Overhead.TOKENS,
@@ -168,6 +169,8 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.TRANSPOSED, 1
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
+        case CostKind.MATMUL if len(layer.inputs) > 1:
+            yield Overhead.PRODUCT_COLUMN, math.prod(layer.output_shape[:-2]) * layer.output_shape[-1] / 1e3
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
             yield from _uneven(layer)

@@ -366,6 +366,8 @@ class Overhead(StrEnum):
     """Rows of each channel of a map that become one row, ..."""
     PLANE_PIXEL = "plane_pixel"
     """... and bytes of one channel of it, rows padded to 16 pixels."""
+    PRODUCT_COLUMN = "product_column"
+    """Columns of the second operands of products of two tensors, matrix by matrix."""
     PLANE_SINGLE = "plane_single"
     """Pixels of a map of one channel that become a row, a third more of int16."""
     TOKENS = "tokens"
