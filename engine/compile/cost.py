@@ -16,7 +16,14 @@ from itertools import compress
 from engine.chips.latency import Alignment, AloneByRows, Fitted, Latency, Overhead
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
-from engine.compile.overheads import is_plain, overhead_us, uneven_pixels, unfused_wait_us, wide_pool_us
+from engine.compile.overheads import (
+    is_plain,
+    overhead_us,
+    product_columns,
+    uneven_pixels,
+    unfused_wait_us,
+    wide_pool_us,
+)
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, as_map, nv12_bytes
@@ -107,6 +114,8 @@ def _beside_us(schedule: Schedule, latency: Latency) -> Iterator[float]:
     entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain}
     for layer, found in cut_tokens(schedule.layers):
         read = [(Overhead.READ_PIXEL, uneven_pixels(entering.pop(name))) for name in layer.inputs if name in entering]
+        if not set(layer.inputs) <= set(schedule.input_names):  # where both enter, that is part of their arrangement
+            read.append((Overhead.PRODUCT_COLUMN, product_columns(layer)))
         before = sum(amount * costs[overhead].us for overhead, amount in (*found, *read) if overhead in costs)
         yield before + overhead_us(layer, schedule.overlap, latency)
 

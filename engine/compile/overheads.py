@@ -100,7 +100,6 @@ _TOLD = frozenset(
         Overhead.REGROUPED,
         Overhead.PLANE_ROW,
         Overhead.PLANE_PIXEL,
-        Overhead.PRODUCT_COLUMN,
         Overhead.PLANE_SINGLE,
         Overhead.SWAP,
         Overhead.TOKENS,
@@ -169,8 +168,6 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.TRANSPOSED, 1
         case CostKind.RESIZE:
             yield Overhead.RESIZE, 1
-        case CostKind.MATMUL if len(layer.inputs) > 1:
-            yield Overhead.PRODUCT_COLUMN, math.prod(layer.output_shape[:-2]) * layer.output_shape[-1] / 1e3
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
             yield from _uneven(layer)
@@ -421,6 +418,13 @@ def without_ones(shape: Sequence[int]) -> Sequence[int]:
     """``shape`` without dimensions of size 1 at its end."""
     last = max((position for position, size in enumerate(shape) if size > 1), default=0)
     return shape[: last + 1]
+
+
+def product_columns(layer: Layer) -> float:
+    """Thousands of columns of the second operand of a product of two tensors, matrix by matrix; 0 of other layers."""
+    if layer.kind is not CostKind.MATMUL or len(layer.inputs) == 1:
+        return 0.0
+    return math.prod(layer.output_shape[:-2]) * layer.output_shape[-1] / 1e3
 
 
 def _is_line(shape: Sequence[int]) -> bool:
