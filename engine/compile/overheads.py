@@ -421,10 +421,11 @@ def without_ones(shape: Sequence[int]) -> Sequence[int]:
 
 
 def product_columns(layer: Layer) -> float:
-    """Thousands of columns of the second operand of a product of two tensors, matrix by matrix; 0 of other layers."""
-    if layer.kind is not CostKind.MATMUL or len(layer.inputs) == 1:
+    """Thousands of columns of the second operands of products of several matrices (heads); 0 of other layers."""
+    matrices = math.prod(layer.output_shape[:-2])
+    if layer.kind is not CostKind.MATMUL or len(layer.inputs) == 1 or matrices == 1:
         return 0.0
-    return math.prod(layer.output_shape[:-2]) * layer.output_shape[-1] / 1e3
+    return matrices * layer.output_shape[-1] / 1e3
 
 
 def _is_line(shape: Sequence[int]) -> bool:

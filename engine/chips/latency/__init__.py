@@ -367,7 +367,7 @@ class Overhead(StrEnum):
     PLANE_PIXEL = "plane_pixel"
     """... and bytes of one channel of it, rows padded to 16 pixels."""
     PRODUCT_COLUMN = "product_column"
-    """Columns of the second operands of products of two tensors, matrix by matrix."""
+    """Columns of the second operands of products of several matrices (heads)."""
     PLANE_SINGLE = "plane_single"
     """Pixels of a map of one channel that become a row, a third more of int16."""
     TOKENS = "tokens"
