@@ -350,8 +350,10 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         return "view_of_batch"
     if layer.kind is CostKind.RESHAPE and _joins_planes(layer):
         return "planes_joined"
-    if before is not None and becomes_cut(makers.get(before.inputs[0], before), readers):
-        return "tokens_cut"
+    if before is not None and before.kind is CostKind.TRANSPOSE:
+        joined = makers.get(before.inputs[0])
+        if joined is not None and becomes_cut(joined, readers):
+            return "tokens_cut"
     if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, readers):
         return "planes_cut"
     if layer.kind is CostKind.RESHAPE and _is_line(layer):

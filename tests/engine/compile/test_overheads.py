@@ -11,7 +11,7 @@ from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
 from engine.compile.motion import Motion
-from engine.compile.overheads import amounts, overhead_us, small_table_elements, vectors_above
+from engine.compile.overheads import amounts, overhead_us, product_columns, small_table_elements, vectors_above
 from engine.compile.schedule import InputTensor, schedule_layers
 from engine.ops.core.costs import CostKind
 from tests.engine.compile.layers import alone, layer
@@ -83,6 +83,15 @@ MAP = (1, 8, 8, 16)
             layer(CostKind.RESHAPE, (1, 4, 4, 64), (1, 16, 64), motion="view", input_bits=16, output_bits=16),
             (Overhead.REGROUPED, 2.048),
         ),
+        (
+            layer(CostKind.RESHAPE, (1, 80, 400), (1, 80, 20, 20), motion="view", converted=(0,), output_bits=16),
+            (Overhead.PLANE_PIXEL, 20 * 32 * 2 / 1e3),
+        ),
+        (
+            layer(CostKind.RESHAPE, (1, 80, 400), (1, 80, 20, 20), motion="view", converted=(0,), output_bits=16),
+            (Overhead.PLANE_ROW, 1.6),
+        ),
+        (layer(CostKind.RESHAPE, (1, 1, 256), (1, 16, 16, 1), motion="elements"), (Overhead.PLANE_SINGLE, 0.256)),
         (layer(CostKind.CONV, MAP, MAP, output_bits=32, leaves=True), (Overhead.PLAIN_PIXEL, 0.064)),
         (layer(CostKind.LUT, MAP, MAP, leaves=True), (Overhead.PLAIN_PIXEL, 0.064)),
         (layer(CostKind.RESHAPE, (1, 5, 3, 2, 16), (1, 1, 5, 96), motion="elements"), (Overhead.DEEP_ROW, 0.03)),
@@ -124,7 +133,7 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     others |= {Overhead.DILATED_PAIR, Overhead.DILATED_PAIRS, Overhead.POOL, Overhead.WINDOW, Overhead.LINE}
     others |= {Overhead.DEPTH_REDUCE, Overhead.SWAP, Overhead.SWAPPED}
     others |= {Overhead.LINES, Overhead.JOIN, Overhead.MOVE, Overhead.UNEVEN, Overhead.UNEVEN_PART}
-    others |= {Overhead.TURNED_ROW, Overhead.TURNED_PIXEL}
+    others |= {Overhead.TURNED_ROW, Overhead.TURNED_PIXEL, Overhead.PLANE_ROW, Overhead.PLANE_PIXEL}
     others |= {Overhead.ARRANGED, Overhead.ARRANGED_PIXELS, Overhead.ARRANGED_ROWS}
     assert found_here.keys() - {expected[0]} <= others  # of what else such a layer does
 
@@ -346,3 +355,11 @@ def test_maps_of_int16_whose_pixels_leave_joined_take_time_per_pixel(march: str,
         assert overhead_us(joined, Overlap.GROUPS, latency) == pytest.approx(us, rel=0.05)
     result = layer(CostKind.RESHAPE, (1, 5, 576), (1, 5, 24, 24), **wide | {"input_bits": 32, "output_bits": 32})
     assert overhead_us(result, Overlap.GROUPS, latency) < 0.2
+
+
+def test_heads_of_a_product_take_their_columns() -> None:
+    """Asked (``psa``, ``area``): one matrix takes none besides."""
+    one = layer(CostKind.MATMUL, (1, 1, 64, 100), (1, 1, 64, 100), (1, 1, 100, 100))
+    two = layer(CostKind.MATMUL, (1, 2, 64, 100), (1, 2, 64, 100), (1, 2, 100, 100))
+    assert (product_columns(one), product_columns(two)) == (0.0, 0.2)
+    assert product_columns(layer(CostKind.MATMUL, (1, 2, 64, 100), (1, 2, 64, 100))) == 0.0

@@ -203,3 +203,27 @@ def test_on_bernoulli2_layers_of_weights_wait_by_rows() -> None:
     assert rows is not None
     assert first.overhead_us == pytest.approx(rows.layer_us + rows.entering_us + 24 * rows.stepped_us)
     assert second.overhead_us == pytest.approx(rows.layer_us + 12 * rows.part_us)
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "latency_us"),
+    [
+        # of two: a map of int8 whose rows become one row of each channel, and a plane whose pixels do
+        (BAYES, (1, 64, 20, 20), 91.9),
+        (BAYES_E, (1, 64, 20, 20), 259.3),
+        (BAYES, (1, 16, 16, 1), 715.3),
+        (BAYES_E, (1, 16, 16, 1), 866.0),
+    ],
+)
+def test_maps_whose_rows_are_joined_pass_through_ddr(march: str, shape: tuple[int, ...], latency_us: float) -> None:
+    """Asked (``heads``): the time of the reshape and of the layout change in front of it."""
+    planes = shape[-1] > 1
+    row = (1, shape[1], shape[2] * shape[3]) if planes else (1, 1, shape[1] * shape[2])
+    motion, converted = (Motion.VIEW, (0,)) if planes else (Motion.ELEMENTS, ())
+    joined = layer("b", CostKind.RESHAPE, row, ("a", shape), motion=motion, converted=converted)
+    held = (1, *shape[2:], shape[1]) if planes else shape
+    costs = layer_costs(branch(held, joined, last="b", read=row), load_latency(march))
+    own = costs[1]
+    moved = own.traffic.loaded / load_latency(march).fitted.load_gbps
+    moved += own.traffic.stored / load_latency(march).fitted.store_gbps
+    assert own.working_us + own.overhead_us + moved / 1000 == pytest.approx(latency_us, rel=0.09)

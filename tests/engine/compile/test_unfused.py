@@ -130,6 +130,31 @@ def test_movements_are_told_apart_by_what_they_move() -> None:
     assert parts[1] == moved | {"pieces": 64, "batch": 15, "lines": 32}
 
 
+def test_what_becomes_a_map_or_a_line_is_told_by_who_reads_it() -> None:
+    heads, cut = (1, 2, 64, 16), (1, 128, 4, 4)
+    rows = layer(CostKind.RESHAPE, cut, heads, motion=Motion.ELEMENTS)
+    ((parts,),) = unfused_parts([rows], BLOCK)
+    assert (parts[0], parts[1]) == ("planes_cut", {"elements": 2048, "strips": 512, "rows": 512})
+    spread = layer(CostKind.RESHAPE, cut, heads, motion=Motion.SPREAD)
+    ((parts,),) = unfused_parts([spread], BLOCK)
+    assert parts[1]["strips"] == 512 * (0.25 + 0.75 / 2)
+    tokens = layer(CostKind.RESHAPE, (1, 16, 4, 4), (1, 16, 16), motion=Motion.ELEMENTS, output="cut")
+    reading = layer(CostKind.CONV, (1, 4, 4, 16), (1, 4, 4, 16), inputs=("cut",), converted=(0,))
+    assert kinds(tokens) == [["elements"]]
+    assert kinds(tokens, reading)[0] == ["planes_cut"]
+    assert kinds(layer(CostKind.RESHAPE, (1, 256), (1, 256, 1), motion=Motion.ELEMENTS)) == [["line"]]
+    ((parts,),) = unfused_parts([layer(CostKind.RESHAPE, (1, 2, 9), (1, 2, 9, 1), motion=Motion.ELEMENTS)], BLOCK)
+    assert shown(parts[1]) == {"elements": pytest.approx(9 * 1.4)}
+
+
+def test_tokens_that_are_cut_into_heads_are_no_joined_rows() -> None:
+    """Asked (``area``): a map, its rows joined, turned and cut into heads takes one layout change."""
+    joined = layer(CostKind.RESHAPE, (1, 48, 64), (1, 48, 8, 8), converted=(0,), motion=Motion.NONE, output="a")
+    turned = layer(CostKind.TRANSPOSE, (1, 64, 48), (1, 48, 64), inputs=("a",), motion=Motion.NONE, output="b")
+    cut = layer(CostKind.RESHAPE, (1, 64, 2, 24), (1, 64, 48), inputs=("b",), motion=Motion.ELEMENTS)
+    assert kinds(joined, turned, cut) == [[], [], ["tokens_cut"]]
+
+
 def test_a_layer_takes_the_figures_of_its_kind() -> None:
     figures = {"lut": UnfusedLayer(us=2.0, bytes={"maps": 1.5}, layers=9)}
     latency = load_latency("bayes-e").model_copy(update={"alone": None, "unfused_layers": figures, "unfused_work": 0.5})
