@@ -51,6 +51,8 @@ WAITS = frozenset({ITEMS, PIECES, STRIPS, BATCH, UNEVEN, HALVES, SPLIT})
 WANTED = "for_"
 """Beginning of the kinds of maps that are stored once more."""
 
+_FEW = 4
+"""Multiple that channels are padded to where they are brought side by side."""
 _ROWS, _BLOCK = 2, 8
 """Rows, pixels and channels of a block."""
 COMPUTED = OF_WEIGHTS | {CostKind.POOL}
@@ -244,7 +246,7 @@ def _conversion(layer: Layer, position: int, block: int) -> tuple[str, float]:
     if layer.kind in _MOVING or layer.kind is CostKind.MATMUL:
         kind = "to_planes" if layer.kind in _MOVING else "to_matrix"
         return kind, math.prod(shape[:3]) * -(-shape[3] // block)
-    return "to_pixels", _planes(shape) * -(-shape[2] // block)
+    return "to_pixels", _few_planes(shape) * -(-shape[2] // block)
 
 
 def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> str:
@@ -540,6 +542,12 @@ def _planes(shape: Sequence[int]) -> int:
     """Rows of pixels of each channel (NHWC)."""
     batch, height, _, channels = _as_map(shape)
     return batch * height * channels
+
+
+def _few_planes(shape: Sequence[int]) -> int:
+    """Rows of pixels of each channel, of four channels at least."""
+    batch, height, _, channels = _as_map(shape)
+    return batch * height * round_up(channels, _FEW)
 
 
 def _padded(shape: Sequence[int]) -> int:
