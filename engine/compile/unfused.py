@@ -32,6 +32,8 @@ SPLIT, WIDE, WIDE_WEIGHTS = "split", "wide", "wide_weights"
 """Layers of weights whose inputs are int16: each is several layers of bytes; bytes of what they read, and compute
 before steps leave most of it out, once more; and of their weights.
 """
+CUT = "cut"
+"""Bytes of what products of heads read and compute."""
 STEPPED = "stepped"
 """Bytes of results of which steps, or the parts of large windows, keep few."""
 STEPS, ADDED, RAGGED = "steps", "added", "ragged"
@@ -442,7 +444,9 @@ def _amounts_of_product(layer: Layer) -> Iterator[tuple[str, float]]:
     yield BATCH, count - 1
     yield UNEVEN, count if matrices and matrices[-1] > 1 else 0
     written = count * _padded((1, rows, columns)) * layer.output_bits / 8
-    yield MAPS, count * (_padded((1, rows, depth)) + _padded((1, depth, columns))) * wide + written * (not leaves)
+    moved = count * (_padded((1, rows, depth)) + _padded((1, depth, columns))) * wide + written * (not leaves)
+    yield MAPS, moved
+    yield CUT, moved if matrices and matrices[-1] > 1 else 0
     yield LEAVING, written * leaves
     yield PLANES, count * (depth + columns)
     yield ROWS, count * (rows + depth)
