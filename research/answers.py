@@ -41,6 +41,7 @@ APART_FILES = tuple(
         "_4139",
         "_4140",
         "_4145",
+        "_4150",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""
