@@ -72,10 +72,12 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
         source = replace(_gated(head, sources[head], gated.gate), rules=(*scales.rules(name), *sources[head].rules))
         for member in (each for each, root in roots.items() if root == name):
             sources[member] = source if member == name else replace(source, of=name, rules=scales.rules(member))
-    for name, operands in scales.largest.items():
-        heads = dict.fromkeys(scales.root(operand) for operand in operands)
+    for name in (each for each in calibrations if each in scales.largest):  # in the order of the graph
+        heads = dict.fromkeys(scales.root(operand) for operand in scales.largest[name])
         found = [each for head in heads if (each := _first_of(head, roots, scales)) is not None]
-        sources[name] = replace(sources[name], largest=tuple(_threshold_of(each, sources[each]) for each in found))
+        terms = tuple(term for each in found for term in _terms_of(each, sources))
+        for member in (each for each, root in roots.items() if root == name):
+            sources[member] = replace(sources[member], largest=terms)
     for name, root in roots.items():
         margin = book.margins.decide(calibrations[root], family)
         if margin is not None:
@@ -126,10 +128,27 @@ def _threshold_of(name: str, source: ScaleSource) -> Term:
     return source.gated or source.of or name if source.fixed is None else source.fixed
 
 
+def _terms_of(name: str, sources: Mapping[str, ScaleSource]) -> tuple[Term, ...]:
+    """What the threshold of a tensor is the largest of: of several where that of others joined before it is."""
+    source = sources[name]
+    return (_threshold_of(name, source),) if source.largest is None or source.gated else source.largest
+
+
 def _is_pinned(site: ScaleSite) -> bool:
-    """Whether the threshold of the result follows from that of the input by a function and by nothing that reads it."""
+    """Whether the threshold of the result follows from that of the input by a function and by nothing that reads it.
+
+    The int8 result of a table that reads int16 has its own (26 of 26 in front of a Resize, 13 functions, bayes-e).
+    """
     gate = gate_of(site)
-    return gate is not None or keeps_threshold(site)
+    return gate is not None or keeps_threshold(site) or _is_narrowed(site)
+
+
+def _is_narrowed(site: ScaleSite) -> bool:
+    """Whether a table makes an int8 tensor of an int16 one."""
+    read, given_ = site.calibrations.get(site.source), site.calibrations.get(site.result)
+    if read is None or given_ is None or not is_table(site.node):
+        return False
+    return bool(attribute(read, "qtype") == INT16) and bool(attribute(given_, "qtype") != INT16)
 
 
 def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[str, str]:

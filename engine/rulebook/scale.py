@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu, refused_late
-from engine.facts.moves import is_joined_for_use, is_passive, keeps_scale, moved_from, waits
+from engine.facts.moves import is_joined_for_use, is_passive, keeps_scale, moved_from, moved_to, waits
 from engine.graph import float_readers
 from engine.graph.scales import Gate, Margin, scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
@@ -232,7 +232,8 @@ def gate_of(site: ScaleSite) -> Gate | None:
     """The function that gives the threshold of the result from that of the input; None where none does.
 
     Of what only movements read, a Max (6 of 6) or the CPU; a Sigmoid, HardSigmoid, Softplus (21 of 21) or Tanh (79 of
-    79) always. An int16 result of the others has its own.
+    79) always. An int16 result of the others has its own, unless the BPU joins or computes with what movements make of
+    it, and that is no output (24 of 24 on bayes-e and bayes); an int8 one where an int16 tensor is read (18 of 18).
     """
     calibration = site.calibrations.get(site.result)
     gate = None if site.operator is None or not on_bpu(site.node) else site.operator.gate(site.node)
@@ -240,7 +241,17 @@ def gate_of(site: ScaleSite) -> Gate | None:
         return gate if calibration is not None else None
     value = site.node.outputs[0]
     waits = (site.result in site.waiting and not is_joined_for_use(value)) or _is_only_compared(value)
-    return gate if waits and attribute(calibration, "qtype") == "int8" else None
+    width, read = attribute(calibration, "qtype"), site.calibrations.get(site.source)
+    is_alike = read is None or attribute(read, "qtype") == width
+    is_within = width == "int8" or (_is_used_within(value) and not _is_only_moved_to_outputs(calibration.outputs[0]))
+    return gate if waits and is_alike and is_within else None
+
+
+def _is_used_within(value: ir.Value) -> bool:
+    """Whether the BPU joins or computes with what movements make of ``value``."""
+    moved = moved_to(value, lambda node: is_calibration(node) or is_moving(node))
+    readers = (reader for each in moved for reader in float_readers(each))
+    return any(on_bpu(reader) and not is_moving(reader) for reader in readers)
 
 
 def _is_only_compared(value: ir.Value) -> bool:

@@ -260,7 +260,7 @@ def rescaled_for(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
         if producer is None or len(producer.outputs) != 1:
             return False
         if not _moves(producer) and not (on_bpu(producer) and producer.op_type in RESIZES):
-            return heads.get(value, producer).op_type in RESCALED
+            return heads.get(value, producer).op_type in (RESCALED if on_bpu(node) else RESCALED_LATE)
         value = producer.inputs[0]
     return False
 
@@ -598,8 +598,16 @@ GROUPS: Table[TiedTensors, Width] = Table(
 
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
-RESCALED = ("Conv", "ConvTranspose", "Add", "Sub", "Mul", "MatMul", "GlobalAveragePool", "Concat")
-"""Operators of whose results a Resize has the type of its own result (17 producers asked)."""
+RESCALED_LATE = ("Conv", "ConvTranspose", "Add", "Sub", "Mul", "MatMul", "GlobalAveragePool", "Concat")
+"""Operators of whose results a Resize that left the BPU late has the type of its own result."""
+RESCALED = (
+    *RESCALED_LATE,
+    *("Elu", "Erf", "Exp", "HzGelu", "HzHardSwish", "HzMish", "HzSwish", "LeakyRelu", "Log", "Pow", "Sin", "Sqrt"),
+)
+"""Operators of whose results a Resize has the type of its own result (30 producers asked).
+
+Not MaxPool, Abs and the functions whose threshold always follows from that of the input (Sigmoid, Tanh).
+"""
 RESCALING = ("Add", "Sub", "Mul", "GlobalAveragePool", "Concat", "LeakyRelu")
 """Operators that read and give int8 unless int16 is asked."""
 
