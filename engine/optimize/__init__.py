@@ -23,6 +23,7 @@ from engine.optimize.affine import (
     AffineToDepthwise,
     FoldAffineIntoNext,
     FoldAffineIntoPrevious,
+    FoldChannelsIntoNext,
     FoldNormThroughConcat,
     FoldPadIntoConv,
     mark_factors,
@@ -160,6 +161,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
             FoldNormThroughConcat(),
+            FoldChannelsIntoNext(),  # before anything moves: DaViT
             SumToAdd(),
             DivToReciprocal(),
             LargerFactorFirst(),

@@ -115,14 +115,17 @@ class MatMulToConv(NodePass):
     """``MatMul`` by a constant matrix becomes a 1x1 convolution of a map whose channels are its last axis.
 
     That of one flattened map becomes a convolution whose kernel covers it, as a ``Gemm`` does (9 of 9 conversions).
-    Names as in the original's files, with ``_converted_weight`` and one more ``replaced_`` where the rank is not 4.
+    Names as in the original's files, with ``_converted_weight`` and one more ``replaced_`` where the rank is not 4. One
+    of five and more dimensions stays.
     """
 
     op_types = frozenset({"MatMul"})
 
     def rewrite(self, node: ir.Node) -> bool:
         source, shape, dense = node.inputs[0], static_shape(node.inputs[0]), dense_of(node)
-        if source is None or shape is None or len(shape) < 2 or dense is None or source.dtype != ir.DataType.FLOAT:
+        if source is None or shape is None or not _makes_map(shape) or dense is None:
+            return False
+        if source.dtype != ir.DataType.FLOAT:
             return False
         parts, name, result = [], f"{node.name}{dense.weight_name}", str(node.outputs[0].name)
         whole_map = _map_of_row(source, shape)
@@ -157,7 +160,18 @@ class MatMulToConv(NodePass):
         """One by a constant matrix."""
         source, shape = node.inputs[0], static_shape(node.inputs[0])
         is_float = source is not None and source.dtype == ir.DataType.FLOAT
-        return is_float and len(shape or ()) > 1 and dense_of(node) is not None
+        return is_float and _makes_map(shape or ()) and dense_of(node) is not None
+
+
+def _makes_map(shape: tuple[int, ...]) -> bool:
+    """Whether a ``MatMul`` of a tensor of this shape and a constant matrix becomes a convolution.
+
+    Of five and more dimensions it stays (13 of 13 asked on each of three marches, 8 of fewer do not; windows of Twins).
+    """
+    return _VECTOR < len(shape) <= _MAP_RANK
+
+
+_VECTOR = 1
 
 
 class MatMulOfConstantToConv(NodePass):
@@ -243,8 +257,7 @@ class FoldAffineIntoProduct(GraphPass):
     The scale and shift of a LayerNorm, where one product alone reads them (``min_ln``, ViT, Swin, MobileViT; several
     products read them in ``detr`` and ``vit_sep``: they stay). Through Transposes and Reshapes that keep the axis, as
     between the normalisation and the windows of a Swin. Not where another axis of what the product reads has the same
-    size, so that the numbers do not say which axis is theirs (8 of 8 asked; 7 of 7 with other sizes there). A factor
-    and its sum also become part of a convolution of single pixels, once the tokens are a map again.
+    size, so that the numbers do not say which axis is theirs (8 of 8 asked; 7 of 7 with other sizes there).
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -328,41 +341,20 @@ def says_its_axis(node: ir.Node, product: ir.Node) -> bool:
 def _product_of(node: ir.Node) -> ir.Node | None:
     """The convolution that multiplies the last axis of what ``node`` computes, where nothing else reads it."""
     found = _reader_of_last_axis(node)
-    if found is None or found[1] != 1:
-        return None
-    conv, _ = found
-    return conv if MARK_PRODUCT in conv.metadata_props or (_is_of_pixels(conv) and _is_scaled(node)) else None
-
-
-def _is_scaled(node: ir.Node) -> bool:
-    """Whether ``node`` is a factor along the last axis, or what is added to one that nothing else reads."""
-    found = _along_last_axis(node)
-    if found is None or node.op_type == "Mul":
-        return found is not None
-    before = found[0].producer()
-    return (
-        before is not None
-        and sole_reader(found[0], once=True) is node
-        and before.op_type == "Mul"
-        and _is_scaled(before)
-    )
-
-
-def _is_of_pixels(node: ir.Node) -> bool:
-    """Whether ``node`` is a convolution of single pixels in one group that leaves none out."""
-    weight = initializer_of(node.inputs[1]) if is_standard(node, "Conv") else None
-    if weight is None or weight.ndim != 4 or weight.shape[2:] != (1, 1) or attribute(node, "group", 1) != 1:
-        return False
-    return not any(ints(node, "pads", ())) and all(step == 1 for step in ints(node, "strides", ()))
+    return found[0] if found is not None and found[1] == 1 and MARK_PRODUCT in found[0].metadata_props else None
 
 
 def _reader_of_last_axis(node: ir.Node) -> tuple[ir.Node, int] | None:
-    """What alone reads the result of ``node`` behind movements, and which axis of that the last one is then.
+    """What alone reads the result of ``node`` behind movements, and which axis of that the last one is then."""
+    return reader_of_axis(node, len(static_shape(node.outputs[0]) or (0,)) - 1)
+
+
+def reader_of_axis(node: ir.Node, axis: int) -> tuple[ir.Node, int] | None:
+    """What alone reads the result of ``node`` behind Transposes and Reshapes, and where ``axis`` of that is then.
 
     ``None`` where there is no such node, or a Reshape makes something else of the axis.
     """
-    shape = static_shape(node.outputs[0]) or (0,)
-    features, axis = shape[-1], len(shape) - 1
+    features = (static_shape(node.outputs[0]) or (0,))[axis]
     reader = sole_reader(node.outputs[0], once=True)
     while reader is not None:
         if is_standard(reader, "Transpose"):
@@ -400,7 +392,8 @@ def joins_product(node: ir.Node) -> bool:
         reader, axis = found
         last = len(static_shape(reader.outputs[0]) or ()) - 1
         if is_standard(reader, "MatMul") and axis == last:
-            return dense_of(reader) is not None and says_its_axis(node, reader)
+            is_map = _makes_map(static_shape(reader.inputs[0]) or ())
+            return is_map and dense_of(reader) is not None and says_its_axis(node, reader)
         if MARK_PRODUCT in reader.metadata_props:
             return axis == 1 and says_its_axis(node, reader)
         if axis != last:

@@ -276,10 +276,10 @@ REMEDIES = [
     Remedy(
         Code.RANK_MOVED,
         "Transpose",
-        f"{HEAD}r = Transpose(Reshape(c, [1, 4, 2, 2, 4, 2, 4]), perm=[0, 2, 1, 3, 4, 5, 6]); "
+        f"{HEAD}r = Transpose(Reshape(c, [1, 2, 2, 2, 2, 2, 2, 2, 4]), perm=[0, 2, 1, 3, 4, 5, 6, 7, 8]); "
         f"y = Reshape(r, [1, 8, 8, 8]){TAIL}",
         "rank-4",
-        after=f"{HEAD}r = Transpose(Reshape(c, [1, 4, 2, 64]), perm=[0, 2, 1, 3]); y = Reshape(r, [1, 8, 8, 8]){TAIL}",
+        after=f"{HEAD}r = Transpose(Reshape(c, [1, 2, 2, 128]), perm=[0, 2, 1, 3]); y = Reshape(r, [1, 8, 8, 8]){TAIL}",
         same=True,
     ),
     Remedy(
@@ -322,9 +322,9 @@ REMEDIES = [
     Remedy(
         Code.RANK_OF_MATRICES,
         "MatMul",
-        f"{HEAD}r = Reshape(c, [1, 2, 4, 8, 8]); y = Reshape(MatMul(r, r), [1, 8, 8, 8]){TAIL}",
+        f"{HEAD}y = Reshape(MatMul(Reshape(c, [512]), W(512, 512)), [1, 8, 8, 8]){TAIL}",
         "rank-4",
-        after=f"{HEAD}y = MatMul(c, c){TAIL}",
+        after=f"{HEAD}y = Reshape(MatMul(Reshape(c, [1, 1, 1, 512]), W(512, 512)), [1, 8, 8, 8]){TAIL}",
         same=True,
     ),
     Remedy(

@@ -28,6 +28,7 @@ NEEDED_BY = {
     "ExpandConstants": "expand_constants",
     "FoldAffineIntoNext": "decompose_normalization",
     "FoldAffineIntoProduct": "normalised_windows_bayes-e",
+    "FoldChannelsIntoNext": "into_next_bayes-e",
     "FoldConstants": "fold_constants",
     "FoldPadIntoConv": "fold_pad_into_conv",
     "GemmOfMapToConv": "gemm_of_map_to_conv",

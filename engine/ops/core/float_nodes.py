@@ -91,6 +91,10 @@ def is_constant(value: ir.Value) -> bool:
     return constant_of(before_calibration(value)) is not None
 
 
+_RANK_MAX = 8
+"""Of sums, differences, products (16 of 16 asked of six to eight dimensions on bayes-e and bayes each)."""
+
+
 def refused_broadcast(node: ir.Node, march: Chip) -> Reason | None:
     """Why an element-wise operator on two tensors runs on the CPU; the lower rank of a constant is no reason.
 
@@ -107,7 +111,7 @@ def refused_broadcast(node: ir.Node, march: Chip) -> Reason | None:
     multiplies_lines = node.op_type == "Mul" and len(out) == len(TO_NHWC) - 1 and not any(constants)
     if multiplies_lines and not march.constant_operands and not _normalises(node):
         return because(Code.RANK_4_ONLY)
-    if not 1 <= len(out) <= 5 or (len(first) != len(second) and not any(constants)):
+    if not 1 <= len(out) <= _RANK_MAX or (len(first) != len(second) and not any(constants)):
         return because(Code.RANKS_DIFFER)
     if not march.broadcasts_both and first != out and second != out:
         return because(Code.BOTH_BROADCAST)

@@ -120,7 +120,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.RANK_4_SIZES: "only height and width of a rank-4 tensor can be resized",
         Code.RANK_4_SEARCH: "the BPU computes {op_type} only over the channels of a rank-4 tensor that keeps them",
         Code.RANK_4_SLOPES: "only one slope, or one per channel of a rank-4 tensor",
-        Code.RANK_OF_MATRICES: "only matrices and stacks of matrices of rank 2 to 4 are multiplied on the BPU",
+        Code.RANK_OF_MATRICES: "only matrices and stacks of matrices are multiplied on the BPU",
         Code.SEVERAL_MATRICES: "{march} multiplies one matrix by one, not stacks of them",
         Code.RANKS_DIFFER: "operands of different rank",
         Code.CONVOLUTION_2D: "only 2-D convolutions run on the BPU",

@@ -31,7 +31,7 @@ def test_the_accumulator_has_32_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "code"), [((3, 3), None), ((1, 2, 3, 3), None), ((1, 1, 2, 3, 3), Code.RANK_OF_MATRICES)]
+    ("shape", "code"), [((3, 3), None), ((1, 2, 3, 3), None), ((1, 1, 2, 3, 3), None), ((3,), Code.RANK_OF_MATRICES)]
 )
 def test_ranks_of_matrices(shape: tuple[int, ...], code: Code | None) -> None:
     node = float_node("MatMul", [tensor("a", *shape), tensor("b", *shape)], shape)
