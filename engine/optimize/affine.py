@@ -225,10 +225,14 @@ class FoldChannelsIntoNext(GraphPass):
         if vector is None or found is None or found[1] != 1 or not is_standard(found[0], "Conv"):
             return False
         conv = found[0]
-        is_product = MARK_PRODUCT in conv.metadata_props
+        is_product = MARK_PRODUCT in conv.metadata_props or conv.metadata_props.get(MARK_MADE) in _GEMMS
         if is_product or attribute(conv, "group", 1) != 1 or _pads(conv) or not says_its_axis(node, conv):
             return False
         return _fold_into_next(node, vector.value, vector.affine, conv)
+
+
+_GEMMS = frozenset({"GemmOfMapToConv", "GemmToConv"})
+"""The passes that make a convolution of a ``Gemm``: what is added between two of them is part of the first."""
 
 
 class FoldAffineIntoNext(GraphPass):

@@ -265,7 +265,7 @@ def _is_function(node: ir.Node) -> bool:
 
 
 def _passes_whole(node: ir.Node, before: Shape, after: Shape) -> bool:
-    """Whether a Reshape of ``before`` to ``after``, of as many dimensions, passes ``node``, which reads nothing else."""
+    """Whether a Reshape of ``before`` to ``after``, of as many dimensions, passes ``node``, its only reader."""
     return _joins_or_divides(before, after) if node.op_type in REDUCTIONS else _passes_in_rank(node, before, after)
 
 

@@ -18,11 +18,11 @@ def form(*shape: int, scale: float = 0.5) -> Quantized:
     return Quantized(tensor("q", *shape, dtype=ir.DataType.INT8), scaled(scale).scales, 8)
 
 
-def test_constants_are_rounded_half_to_even_and_saturated() -> None:
+def test_constants_are_rounded_half_away_from_zero_and_saturated() -> None:
     array = np.array([0.25, 0.75, -1000.0, 1000.0], np.float32)
-    assert constant_integers(array, scaled(0.5), 1, "flat").tolist() == [0, 2, -128, 127]
+    assert constant_integers(array, scaled(0.5), 1, "flat").tolist() == [1, 2, -128, 127]
     wide = constant_integers(array, scaled(0.5, qtype="int16"), 2, "flat")
-    assert (wide.dtype, wide.tolist()) == (np.int16, [[0, 2, -2000, 2000]])
+    assert (wide.dtype, wide.tolist()) == (np.int16, [[1, 2, -2000, 2000]])
 
 
 @pytest.mark.parametrize(
