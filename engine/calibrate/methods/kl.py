@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.calibrate.statistics.bits import LEVELS
+from engine.calibrate.statistics.bits import LEVELS, WINDOW
 from engine.calibrate.statistics.distribution import Histogram
-from engine.calibrate.statistics.divergence import WINDOW
 
 _ALIKE = 1e-12
 """Means that differ by no more are equal: far above the rounding of float64, far below what counts can tell apart."""

@@ -17,3 +17,5 @@ COUNTED = 1024
 """Values whose bins are found at a time."""
 LEVELS = 128
 """Levels of the quantised distribution of ``kl``: those of an int8 magnitude."""
+WINDOW = 9
+"""Cuts of ``kl`` that a mean of divergences is over."""

@@ -7,14 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.calibrate.statistics.bits import LEVELS
+from engine.calibrate.statistics.bits import LEVELS, WINDOW
 from engine.jit import entry
 
 EMPTY = np.float32(5e-10)
 """Share of a bin that is empty in P or Q; full bins give up as much together. With the next float32 up or down, 9 of
 142 tensors have another cut than the original gave them (docs/evidence/calibration.md)."""
-WINDOW = 9
-"""Cuts that a mean of divergences is over."""
 DECIMALS = 1e6
 """The original's divergences are whole numbers of its reciprocal: what is below is cut off."""
 APART = 2e-3

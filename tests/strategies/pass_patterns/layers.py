@@ -55,8 +55,8 @@ def gemm_of_rows(draw: Draw, net: Network) -> str:
 
 
 def matmul_by_matrix(draw: Draw, net: Network) -> str:
-    """A product of rank 2 to 5 with a matrix, sometimes with a bias."""
-    shape = [draw(st.integers(1, 4)) for _ in range(draw(st.integers(2, 5)))]
+    """A product of rank 2 to 4 with a matrix, sometimes with a bias."""
+    shape = [draw(st.integers(1, 4)) for _ in range(draw(st.integers(2, 4)))]
     outputs = draw(st.integers(1, 5))
     product = net.op("MatMul", activated(draw, net, net.input(*shape)), net.normal(shape[-1], outputs))
     return net.op("Add", product, net.normal(outputs)) if draw(st.booleans()) else product

@@ -55,6 +55,21 @@ def affine_then_convolution(draw: Draw, net: Network) -> str:
     return net.conv(affine_operator(draw, net, x, channels, FACTORS), channels, 2 * channels, group=group)
 
 
+def numbers_per_channel_then_convolution(draw: Draw, net: Network) -> str:
+    """One number per channel, of a map or of one with its channels last; no other axis has their size."""
+    batch, height, width = (draw(st.integers(1, 5)) for _ in range(3))
+    channels = draw(st.sampled_from([count for count in range(2, 7) if count not in (batch, height, width)]))
+    is_last = draw(st.booleans())
+    shape = (batch, height, width, channels) if is_last else (batch, channels, height, width)
+    x = activated(draw, net, net.input(*shape))
+    numbers = (channels,) if is_last else (channels, 1, 1)
+    for op_type in draw(st.lists(st.sampled_from(("Add", "Mul", "Div")), min_size=1, max_size=3)):
+        x = net.op(op_type, x, net.positive(*numbers))
+    if is_last:
+        x = net.op("Transpose", x, perm=[0, 3, 1, 2])
+    return net.conv(x, channels, draw(st.integers(1, 4)), kernel=1, strides=[draw(st.integers(1, 2))] * 2)
+
+
 def lone_affine(draw: Draw, net: Network) -> str:
     channels = draw(st.integers(1, 5))
     x = activated(draw, net, net.input(1, channels, draw(st.integers(1, 8)), draw(st.integers(2, 8))))

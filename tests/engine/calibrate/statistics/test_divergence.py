@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.calibrate.statistics.bits import LEVELS
+from engine.calibrate.statistics.bits import LEVELS, WINDOW
 from engine.calibrate.statistics.distribution import Histogram
-from engine.calibrate.statistics.divergence import APART, EMPTY, WINDOW
+from engine.calibrate.statistics.divergence import APART, EMPTY
 
 
 def curve_by_rule(histogram: NDArray[np.int64]) -> NDArray[np.float64]:
