@@ -123,7 +123,8 @@ def _rounded_divergence(
     """KL(P || Q) of the cut after ``bins`` bins with every step in float32, one bin after the other.
 
     Empty bins have a share of :data:`EMPTY`, which full ones give up alike, in P and in Q. Where nothing lies in front
-    of the cut, every bin of Q is empty. The logarithm is the C library's.
+    of the cut, every bin of Q is empty. NaN, which is never the least, where a full bin has less than it gives up: a
+    few numbers of many millions. The logarithm is the C library's.
     """
     below = sums[bins]
     tail = sums[counts.size] - below
@@ -153,6 +154,8 @@ def _rounded_divergence(
             count = last if index == bins - 1 else counts[index]
             if count > 0:
                 p = np.float32(count) / everything - taken
+                if p <= 0 or share <= 0:
+                    return np.float32(np.nan)
                 total += p * np.float32(math.log(p / share))
     return total
 
