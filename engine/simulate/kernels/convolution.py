@@ -21,16 +21,15 @@ from engine.simulate.kernels.matrices import (
     store_sums,
 )
 from engine.simulate.kernels.memory import copy_bytes, int64_at
-from engine.simulate.kernels.movement import FEW, flip_bytes, pad_row, transpose_plane
+from engine.simulate.kernels.movement import pad_row
+from engine.simulate.kernels.results import finish, finish_lines, packed_tiles
 from engine.simulate.kernels.scalar import divided
-from engine.simulate.kernels.shuffles import transpose_registers
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     BLOCK,
     BLOCK_PIXELS,
     BLOCK_ROWS,
     BLOCK_SIDE,
-    BLOCK_VECTORS,
     DEPTH,
     FEWER,
     FINISHED,
@@ -52,15 +51,11 @@ from engine.simulate.kernels.tiles import (
     STEP_BYTES,
 )
 from engine.simulate.kernels.vector import (
-    F32,
     I8,
     I16,
-    I32,
     copy_rows,
     flip_run,
-    make_add_residual,
     make_dot_tile,
-    make_requantize,
     make_rows_tile,
     make_taps_tile,
     prefetch,
@@ -93,9 +88,6 @@ taps_tile_int8, taps_tile_int16 = make_taps_tile(I8), make_taps_tile(I16)
 rows_tile_3_1, rows_tile_3_2 = make_rows_tile(I8, 3, 1), make_rows_tile(I8, 3, 2)
 rows_tile_5_1, rows_tile_5_2 = make_rows_tile(I8, 5, 1), make_rows_tile(I8, 5, 2)
 transform_pixels, transform_sums = make_transform_pixels(), make_transform_sums()
-add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
-requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
-requantize_float32 = make_requantize(F32)
 
 
 @compiled
@@ -284,7 +276,7 @@ def results_of_panel(
     tile_weights = f.pieces * f.steps * vectors * LANES * 4
     next_step = vectors * LANES * 4 * height // max(rows, height)
     following, next_tile = weights + tile_weights, f.pieces * f.steps * next_step
-    done = 0
+    packs, done = f.packs and stored == vectors * LANES and not (f.e_bytes or f.flip or z), 0
     while done < rows:
         count = min(most, rows - done)
         if column >= width:  # between two lines
@@ -294,6 +286,10 @@ def results_of_panel(
             finished_tile(
                 f, vectors, a, pitch, weights, following, next_step, params, mask, e, y, z, line, width, column, scratch
             )
+        elif packs and done + height <= rows and column + height <= width:
+            count = min(rows - done, width - column)
+            count -= count % height
+            packed_tiles(f, source + done * pitch, pitch, count, vectors, weights, y, y_step, params)
         else:
             dots(f, source + done * pitch, pitch, count, vectors, weights, scratch + STAGING_BYTES)
             sums = scratch + STAGING_BYTES
@@ -481,38 +477,6 @@ def finished_tile(
         finished_tile_3(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
     else:
         finished_tile_4(f, a, pitch, weights, after, by, params, mask, e, y, z, line, width, column, trash)
-
-
-@compiled
-def finish_lines(
-    f: Any,
-    arena: int,
-    scratch: int,
-    accumulators: int,
-    pixel: int,
-    column: int,
-    rows: int,
-    line: int,
-    width: int,
-    vectors: int,
-    channel: int,
-    channels: int,
-    y: int,
-    z: int,
-) -> None:
-    """Results of a panel for at most :data:`FINISHED_ROWS` positions from one on, whose dot products are there."""
-    y_step, y_line = f.block_columns * f.y_pitch, f.block_rows * f.y_line
-    z_step, z_line = f.block_columns * f.z_pitch, f.block_rows * f.z_line
-    done = 0
-    while done < rows:
-        inside = min(rows - done, width - column)
-        if inside > 0:
-            tile = accumulators + done * vectors * LANES * 4
-            finish(f, arena, scratch, tile, vectors, pixel, inside, channel, channels, y, z)
-        # On to the next line.
-        left = line - column
-        y, z = y + left * y_step + y_line - line * y_step, z + left * z_step + z_line - line * z_step
-        done, column, pixel = done + left, 0, pixel + width - column
 
 
 @compiled
@@ -713,83 +677,3 @@ def window_tile(f: Any, x: int, step: int, offsets: int, weights: int, out: int)
         rows_tile_5_1(x, column, offsets, f.rows, weights, f.params_pitch, out)
     else:
         rows_tile_5_2(x, column, offsets, f.rows, weights, f.params_pitch, out)
-
-
-@compiled
-def finish(
-    f: Any,
-    arena: int,
-    scratch: int,
-    tile: int,
-    vectors: int,
-    pixel: int,
-    pixels: int,
-    channel: int,
-    channels: int,
-    y: int,
-    z: int,
-) -> None:
-    """Add bias and residual to a tile of accumulators (pixels, vectors, lanes), requantise and store it.
-
-    The tile begins at output ``pixel`` and ``channel``; only ``channels`` of its columns exist. It belongs at ``y``
-    and, unless that is 0, at ``z``.
-    """
-    tile_step, e_step, y_step = vectors * LANES * 4, f.out_c * f.e_bytes, f.block_columns * f.y_pitch
-    for v in range(vectors):
-        lanes = min(LANES, channels - v * LANES)
-        if lanes <= 0:
-            break
-        start = channel + v * LANES
-        at = pixel * f.out_c + start
-        accumulators, params = tile + v * LANES * 4, f.params + start * 4
-        if f.e_bytes == 1:
-            add_residual_int8(accumulators, tile_step, arena + f.e + at, e_step, pixels, params, f.params_pitch)
-        elif f.e_bytes == 2:
-            add_residual_int16(accumulators, tile_step, arena + f.e + at * 2, e_step, pixels, params, f.params_pitch)
-        if f.planes:
-            requantize(f, accumulators, tile_step, scratch, LANES * 4, pixels, params)
-            plane = f.planes * 4
-            if MAX_VECTORS == BLOCK_VECTORS:  # AVX-512
-                for begun in range(0, pixels, LANES):
-                    source, target = scratch + begun * LANES * 4, y + v * LANES * plane + begun * 4
-                    transpose_registers(source, LANES * 4, target, plane, lanes, min(LANES, pixels - begun))
-                continue
-            for begun in range(0, lanes, FEW):
-                source, target = scratch + begun * 4, y + (v * LANES + begun) * plane
-                transpose_plane(source, target, min(FEW, lanes - begun), pixels, LANES, f.planes, 4)
-            continue
-        first = y + v * LANES * f.y_bytes
-        if f.flip or z:
-            whole = 0
-        elif lanes == LANES:
-            whole = pixels
-        elif lanes * f.y_bytes == y_step:
-            # What is written behind a pixel's channels, the next pixels of the tile write again.
-            whole = max(0, pixels - (LANES - 1) // lanes)
-        else:
-            whole = 0
-        requantize(f, accumulators, tile_step, first, y_step, whole, params)
-        if whole < pixels:
-            last = accumulators + whole * tile_step
-            requantize(f, last, tile_step, scratch, LANES * f.y_bytes, pixels - whole, params)
-            for i in range(pixels - whole):
-                source, target = scratch + i * LANES * f.y_bytes, first + (whole + i) * y_step
-                if f.flip:
-                    flip_bytes(source, target, lanes, f.flip)
-                else:
-                    copy_bytes(source, target, lanes * f.y_bytes)
-                if z:
-                    flip_bytes(source, z + v * LANES + (whole + i) * f.block_columns * f.z_pitch, lanes, f.z_flip)
-
-
-@compiled
-def requantize(f: Any, accumulators: int, tile_step: int, y: int, y_step: int, pixels: int, params: int) -> None:
-    """Results of one vector of channels for some pixels, in the width of the output."""
-    if f.y_bytes == 1:
-        requantize_int8(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
-    elif f.y_bytes == 2:
-        requantize_int16(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
-    elif f.floats:
-        requantize_float32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)
-    else:
-        requantize_int32(accumulators, tile_step, y, y_step, pixels, params, f.params_pitch, f.low)

@@ -16,7 +16,7 @@ from numba.core import cgutils
 
 from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.finished_tiles import BYTES, WORDS, requantized_bytes, splat_bytes
+from engine.simulate.kernels.packing import BYTES, WORDS, requantized_bytes, splat_bytes
 from engine.simulate.kernels.tiles import (
     BIAS,
     BLOCK,

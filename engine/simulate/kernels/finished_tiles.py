@@ -16,9 +16,9 @@ from numba.core import cgutils
 from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.instructions import FIELDS
+from engine.simulate.kernels.packing import BYTES, WORDS, own_twice, requantized_bytes, splat_bytes
 from engine.simulate.kernels.tiles import (
     BIAS,
-    BLOCK,
     BLOCK_VECTORS,
     E_LEFT,
     E_RIGHT,
@@ -30,13 +30,9 @@ from engine.simulate.kernels.tiles import (
     WORD_SCALE,
     WORD_SHIFT,
 )
-from engine.simulate.kernels.vector import VECTOR, add_products, larger, load, load_wide, masked_store
+from engine.simulate.kernels.vector import VECTOR, add_products, load, load_wide, masked_store
 
-I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-BYTES, WORDS = ir.VectorType(I8, BLOCK), ir.VectorType(I16, BLOCK // 2)
-_WORDS = ir.FunctionType(WORDS, [WORDS] * 2)
-_NARROW = ir.FunctionType(WORDS, [VECTOR] * 2)
-_BYTES = ir.FunctionType(BYTES, [WORDS] * 2)
+I1, I8, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _PERMUTE = ir.FunctionType(VECTOR, [VECTOR] * 2)
 
 
@@ -100,7 +96,7 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
             rights = [parameters(RIGHT_SHIFT, v) for _, v in chosen]
             words = [parameters(row, chosen[k][1], WORDS) for k in (0, 2) for row in (WORD_SCALE, WORD_SHIFT)]
             if vectors == 1:
-                words = [_own_twice(builder, each) for each in words]
+                words = [own_twice(builder, each) for each in words]
             least, found = splat_bytes(builder, field("low")), []
             permute = cgutils.get_or_insert_function(builder.module, _PERMUTE, "llvm.x86.avx512.permvar.si.512")
             for first in range(0, rows, together):
@@ -163,14 +159,6 @@ def make_finished_tile(rows: int, vectors: int, residual: bool = False) -> Calla
     return finished_tile
 
 
-def _own_twice(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
-    """Parameters of two vectors with those of the first in both places."""
-    halves = ir.VectorType(I64, BLOCK // 8)
-    given = builder.bitcast(words, halves)
-    order = ir.Constant(ir.VectorType(I32, halves.count), [k // 2 * 2 for k in range(halves.count)])
-    return builder.bitcast(builder.shuffle_vector(given, given, order), WORDS)
-
-
 class Ends(NamedTuple):
     """Rows of a tile from ``turn`` on are no pixels and go to ``trash``; those from ``back`` on are the next line's."""
 
@@ -192,45 +180,6 @@ def _rows(builder: ir.IRBuilder, rows: int, place: Sequence[ir.Value], ends: End
         moved = builder.add(address, builder.select(is_behind, jump, _int(0)))
         found.append(builder.select(is_pixel, moved, ends.trash))
     return found
-
-
-def requantized_bytes(
-    builder: ir.IRBuilder,
-    totals: Sequence[ir.Value],
-    rights: Sequence[ir.Value],
-    words: Sequence[ir.Value],
-    low: ir.Value,
-) -> ir.Value:
-    """``sat8(max((sat16(total >> right) * scale) >> out_shift, low))`` of four vectors of int32.
-
-    The bytes are in the order that packs leave: :data:`IN_ORDER` brings back that of the lanes. A product's upper half
-    is shifted by what is left of a shift of :data:`~engine.simulate.kernels.tiles.WORD` and more, which floors as one
-    shift of all does.
-
-    Args:
-        builder: writes the code.
-        totals: the vectors.
-        rights: of the same lanes.
-        words: the rows ``WORD_SCALE`` and ``WORD_SHIFT`` of the first two vectors, then of the other two.
-        low: 64 int8.
-    """
-    narrow, multiply, to_bytes = (
-        cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.{name}.512")
-        for name, kind in (("packssdw", _NARROW), ("pmulh.w", _WORDS), ("packsswb", _BYTES))
-    )
-    moved = [builder.ashr(total, right) for total, right in zip(totals, rights, strict=True)]
-    halves = []
-    for first, (scale, shift) in zip((0, 2), (words[:2], words[2:]), strict=True):
-        product = builder.call(multiply, [builder.call(narrow, moved[first : first + 2]), scale])
-        halves.append(builder.ashr(product, shift))
-    return larger(builder, builder.call(to_bytes, halves), low)
-
-
-def splat_bytes(builder: ir.IRBuilder, low: ir.Value, count: int = BLOCK) -> ir.Value:
-    """The lowest byte of ``low`` in all of ``count``."""
-    byte = builder.trunc(low, I8)
-    first = builder.insert_element(ir.Constant(ir.VectorType(I8, count), ir.Undefined), byte, ir.Constant(I32, 0))
-    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, count), [0] * count))
 
 
 def _int(value: int) -> ir.Constant:

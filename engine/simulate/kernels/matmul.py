@@ -6,9 +6,10 @@ from typing import Any
 
 from engine.jit import compiled
 from engine.native.registers import LANES
-from engine.simulate.kernels.convolution import copy_run, dots, dots_of_quads, requantize_int32
+from engine.simulate.kernels.convolution import copy_run, dots, dots_of_quads
 from engine.simulate.kernels.matrices import begin_matrices, end_matrices, register_place
 from engine.simulate.kernels.memory import copy_bytes, int8_at, int16_at, int32_at, int64_at, uint8_at
+from engine.simulate.kernels.results import requantize_int32
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,

@@ -28,8 +28,9 @@ STEPS_TOGETHER = DEPTH if MATRICES else 1
 """Steps of a piece are a multiple of so many: what lies behind it meets weights of zero."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
-BLOCK, BLOCK_VECTORS, BLOCK_PIXELS = 64, 4, 4
-"""Channels whose bytes fill a register of 64, vectors of their sums, and neighbouring pixels that a tile computes."""
+BLOCK_VECTORS, BLOCK_PIXELS = 4, 4
+BLOCK = BLOCK_VECTORS * LANES
+"""Vectors of sums whose bytes fill a register, neighbouring pixels of a tile, and the channels of such a block."""
 INTERLEAVED = 16
 """Bytes within which registers interleave."""
 ORDER = tuple(
@@ -45,13 +46,21 @@ BLOCK_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 BIAS, RIGHT_SHIFT, SCALE, OUT_SHIFT, E_SCALE, E_LEFT, E_RIGHT = range(7)
 """Rows of the parameters of a convolution, int32; ``scale`` as an int16 pair (scale, 0)."""
 WORD_SCALE, WORD_SHIFT, PACKED_ORDER = 7, 8, 9
-"""Rows of the same with AVX512-VNNI. The first two are of 32 int16 for each vector: scale and :data:`OUT_SHIFT` less
-:data:`WORD` of its channels and of the next vector's, in the order in which 32-bit lanes of both are packed. The last
-is :data:`IN_ORDER` for each vector: were it in the code, LLVM would take three instructions for what is one."""
-IN_ORDER = tuple(BLOCK_VECTORS * lane + vector for vector in range(BLOCK_VECTORS) for lane in range(BLOCK_VECTORS))
-"""Where packs leave the four bytes that belong at each place: a vector's lanes lie a fourth of a register apart."""
-WORD = 16
-"""Least :data:`OUT_SHIFT` of results that are computed from the upper halves of products of int16."""
+"""Rows of the same for :data:`WORDWISE`. The first two are of int16, a register for each vector: scale and what moves
+the upper half of its product on, of its channels and of the next vector's, in the order in which 32-bit lanes of both
+are packed. That is :data:`OUT_SHIFT` less :data:`WORD` with AVX-512, and with AVX2, which shifts all int16 of a vector
+alike, the factor whose product has the shifted number as its upper half. The last is :data:`IN_ORDER` for each vector:
+were it in the code, LLVM would take three instructions for what is one."""
+IN_ORDER = tuple(BLOCK_VECTORS * part + vector for vector in range(BLOCK_VECTORS) for part in range(LANES // 4))
+"""Where packs leave the four bytes that belong at each place: they work within each 128 bits."""
+SHIFTS_WORDS = LANES == 16
+"""Whether an instruction shifts each int16 of a register by a number of its own (AVX-512)."""
+WORD, LEAST_SHIFT = 16, 16 if SHIFTS_WORDS else 18
+"""Bits of an upper half, and least :data:`OUT_SHIFT` of results that are computed from the upper halves of products of
+int16: a factor for less would be no int16."""
+PACKS = LANES == 8
+WORDWISE = REGISTERS.quads or PACKS
+"""Whether rows of int8 results in memory are packed from such halves, and whether any are."""
 HALF = E_SCALE
 """Row of the parameters of a matrix product: what rounds its last shift."""
 PARAMETER_ROWS = 5

@@ -110,7 +110,7 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
     y, limits = _convolution_output(shape, attributes, program)
     whole = {"x": x, "y": y} if e is None else {"x": x, "e": e, "y": y}
     common = dict(limits)
-    is_wordwise = REGISTERS.quads and bool(np.all(params[tiles.OUT_SHIFT, :channels] >= tiles.WORD))
+    is_wordwise = tiles.WORDWISE and bool(np.all(params[tiles.OUT_SHIFT, :channels] >= tiles.LEAST_SHIFT))
     # Packed rows are those of whole vectors, which the channels of each group must begin with.
     is_wordwise &= bool(depthwise or attributes["group"] == 1 or channels // attributes["group"] % LANES == 0)
     blocks = _blocks(x, y, e, attributes) if depthwise and is_wordwise else 0
@@ -135,8 +135,9 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
         windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
     is_read_as_it_is = not depthwise and (quads or whole["x"].dtype == np.int16)
     in_place = is_read_as_it_is and _is_best_in_place(whole, windows, weights, attributes)
-    finishes = is_wordwise and quads and _finishes(y, e)
-    common |= {"in_place": int(in_place), "finishes": int(finishes), "block_rows": 1, "block_columns": 1}
+    finishes, packs = is_wordwise and quads and _finishes(y, e), is_wordwise and tiles.PACKS and y.dtype == np.int8
+    common |= {"in_place": int(in_place), "finishes": int(finishes), "packs": int(packs)}
+    common |= {"block_rows": 1, "block_columns": 1}
     is_spread = block != (1, 1) and finishes and channels // math.prod(block) % LANES == 0
     if is_spread:
         common |= {"block_rows": block[0], "block_columns": block[1]}
@@ -176,9 +177,9 @@ def _finishes(y: Tensor, e: Operand) -> bool:
 
 def with_words(params: NDArray[np.int32]) -> NDArray[np.int32]:
     """``params`` with rows of int16, each vector's own beside the next one's, and with the order of packed bytes."""
-    found = []
-    for values in (params[tiles.SCALE], np.maximum(params[tiles.OUT_SHIFT] - tiles.WORD, 0)):
-        own = (values & 0xFFFF).astype(np.uint16).view(np.int16).reshape(-1, 4, LANES // 4)
+    found, left = [], np.maximum(params[tiles.OUT_SHIFT] - tiles.WORD, 0)
+    for values in (params[tiles.SCALE], left if tiles.SHIFTS_WORDS else 1 << tiles.WORD >> left):
+        own = (values & 0xFFFF).astype(np.uint16).view(np.int16).reshape(-1, LANES // 4, 4)
         following = np.concatenate([own[1:], np.zeros_like(own[:1])])
         found.append(np.ascontiguousarray(np.stack([own, following], axis=2)).view(np.int32).ravel())
     order = np.resize(np.array(tiles.IN_ORDER, np.int32), params.shape[1])

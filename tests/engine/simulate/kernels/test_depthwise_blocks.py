@@ -86,8 +86,8 @@ def test_which_windows_are_computed_in_blocks(
 
 
 def test_every_channel_has_a_lane_and_accumulators_have_room() -> None:
-    assert sorted(ORDER) == list(range(BLOCK))
+    assert sorted(ORDER) == list(range(BLOCK_VECTORS * 16))
     assert BLOCK_ROWS % BLOCK_PIXELS == 0
     if REGISTERS.quads:
-        assert BLOCK == BLOCK_VECTORS * LANES
+        assert BLOCK == len(ORDER) == BLOCK_VECTORS * LANES
         assert BLOCK_ROWS * BLOCK * 4 <= ACCUMULATOR_BYTES

@@ -87,7 +87,7 @@ def test_groups_begin_with_any_channel(inside: int, groups: int, size: int) -> N
     compute(lower_convolution, OP, [x, *constants], kernel_shape=[size, size], group=groups, **stage)
 
 
-@pytest.mark.parametrize("shift", [15, 16, 31])
+@pytest.mark.parametrize("shift", [15, 16, 17, 18, 31])
 def test_the_least_shift_of_upper_halves(shift: int) -> None:
     constants = [noise(70, 1, 1, 8), np.arange(70, dtype=np.int32) * 900, np.zeros(70, np.int8)]
     stage = {"right_shift": [0], "scale": [-32767], "out_shift": [shift] * 69 + [24]}
