@@ -158,6 +158,8 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         return ir.from_proto(proto)
     except _UNREADABLE as error:
         reason = _OTHER_FILES.get(path.suffix.lower()) or _by_content(path)
+        if not reason and isinstance(error, DecodeError):
+            reason = _DAMAGED
         reason = reason or str(error).removeprefix(_UNPARSED).removeprefix(": ")
         raise ModelError(f"{path}: {_UNPARSED}" + (f" ({reason})" if reason else "")) from error
 
@@ -195,6 +197,7 @@ _OTHER_FILES: Mapping[str, str] = {
 """What files that are no ONNX models are, by suffix, and what takes them."""
 _UNPARSED = "Error parsing message with type 'onnx.ModelProto'"
 """What protobuf says, and the original."""
+_DAMAGED = "no ONNX model, or one that was cut off: copy the file again, or write it with torch.onnx.export or tf2onnx"
 _UNREADABLE = (onnx.checker.ValidationError, DecodeError, SerdeError, ValueError, TypeError, OSError, RuntimeError)
 """What the libraries raise for damaged files; ``TypeError`` for a location of external data that is no text."""
 

@@ -54,6 +54,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"text.onnx: Error parsing message with type 'onnx.ModelProto'") as told:
         load_model(tmp_path / "text.onnx")
     assert str(told.value).count("Error parsing") == 1
+    assert "copy the file again, or write it with torch.onnx.export" in str(told.value)
     (tmp_path / "empty.onnx").write_bytes(b"")
     with pytest.raises(ModelError, match="it has no graph outputs"):
         load_model(tmp_path / "empty.onnx")
