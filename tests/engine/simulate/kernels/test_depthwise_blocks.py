@@ -17,7 +17,8 @@ from engine.simulate.kernels.tiles import (
     BLOCK_WINDOWS,
     ORDER,
 )
-from engine.simulate.lowering.convolution import lower_convolution, taps_of_blocks
+from engine.simulate.lowering.constants import taps_of_blocks
+from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
 from tests.engine.simulate.kernels.test_convolution import OP, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions

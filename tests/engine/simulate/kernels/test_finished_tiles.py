@@ -12,7 +12,8 @@ from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.finished_tiles import make_finished_tile
 from engine.simulate.kernels.instructions import INSTRUCTION
 from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, FLIP, MATRICES, OUT_SHIFT, RIGHT_SHIFT, SCALE
-from engine.simulate.lowering.convolution import lower_convolution, with_words
+from engine.simulate.lowering.constants import with_words
+from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
 from tests.engine.simulate.kernels.test_convolution import OP, STAGE, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions

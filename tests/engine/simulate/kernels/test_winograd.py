@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from engine.native.registers import LANES
 from engine.simulate.kernels.tiles import FEWER, PRODUCTS, QUARTER, RUN, WINDOW_SIDE
 from engine.simulate.kernels.winograd import make_transform_pixels, make_transform_sums
-from engine.simulate.lowering.convolution import lower_convolution, transformed_weights
+from engine.simulate.lowering.constants import transformed_weights
+from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
 from tests.engine.simulate.machine import call, compute, instructions
 

@@ -29,14 +29,10 @@ from engine.simulate.kernels.tiles import (
     SCALE,
     steps_of,
 )
-from engine.simulate.lowering import convolution
+from engine.simulate.lowering import choice, convolution
 from engine.simulate.lowering.common import NotLowered
-from engine.simulate.lowering.convolution import (
-    convolution_parameters,
-    lower_convolution,
-    lower_preprocess,
-    pack_weights,
-)
+from engine.simulate.lowering.constants import convolution_parameters, pack_weights
+from engine.simulate.lowering.convolution import lower_convolution, lower_preprocess
 from engine.simulate.program import MOST_TOGETHER, Assembler, Instruction, PythonStep, Tensor, aligned_zeros
 from tests.engine.simulate.machine import call, compute, instructions, kinds, ramp
 
@@ -76,9 +72,8 @@ def test_every_kind_of_window(
     quads: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        convolution, "REGISTERS", replace(convolution.REGISTERS, quads=quads and convolution.REGISTERS.quads)
-    )
+    for module in (choice, convolution):
+        monkeypatch.setattr(module, "REGISTERS", replace(REGISTERS, quads=quads and REGISTERS.quads))
     own = constants(weights[0], weights[3], *weights[1:3])
     stage = {"right_shift": [2], "scale": [23170], "out_shift": [14]}
     for dtype in (np.int8, np.int16):
