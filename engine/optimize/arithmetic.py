@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,13 +21,14 @@ from engine.optimize.base import (
 
 
 class LargerFactorFirst(NodePass):
-    """The factor that is not broadcast comes first: ``gate * map`` becomes ``map * gate``.
+    """The operand that is not broadcast comes first: ``gate * map`` becomes ``map * gate``, a sum likewise.
 
-    9 of 9 such products of ``regnet_se`` are written the other way round (1 network); of the 1,000 other products of 40
-    recorded networks none begins with the smaller factor.
+    A constant that has the shape of the result stays first, not where it has fewer dimensions; of two operands that
+    are both broadcast a constant comes second. 68 products and sums asked, 58 of them on two marches; none of 5,533 in
+    548 recorded conversions is written the other way round.
     """
 
-    op_types = frozenset({"Mul"})
+    op_types = frozenset({"Add", "Mul"})
 
     def rewrite(self, node: ir.Node) -> bool:
         if not self.remains(node):
@@ -39,11 +39,17 @@ class LargerFactorFirst(NodePass):
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """A computed factor in front of a larger one."""
-        first, second = (static_shape(value) for value in node.inputs)
-        if first is None or second is None or initializer_of(node.inputs[0]) is not None:
+        """A first operand that is broadcast, if the second is not, or is computed where the first is constant."""
+        first, second = node.inputs
+        if not _is_broadcast(first, node):
             return False
-        return math.prod(first) < math.prod(second)
+        return not _is_broadcast(second, node) or (initializer_of(first) is not None and initializer_of(second) is None)
+
+
+def _is_broadcast(operand: ir.Value | None, node: ir.Node) -> bool:
+    """Whether ``operand``, of a known shape, has not that of the result of ``node``: fewer dimensions count too."""
+    shape, result = static_shape(operand), static_shape(node.outputs[0])
+    return shape is not None and result is not None and shape != result
 
 
 class DivToReciprocal(NodePass):

@@ -120,9 +120,24 @@ def test_constants_get_the_dimensions_of_the_result() -> None:
     assert constants == [("Mul_1k_expand_dims", (1, 1, 5)), ("Add_2b_expand_dims", (1, 3, 1))]
 
 
-@pytest.mark.parametrize(("factors", "expected"), [("g x", ["x", "g"]), ("x g", ["x", "g"]), ("x x", ["x", "x"])])
-def test_the_factor_that_is_broadcast_comes_last(factors: str, expected: list[str]) -> None:
-    before = build([node("GlobalAveragePool", "x", "g"), node("Mul", factors, name="m")], MAP, ["y"])
+@pytest.mark.parametrize("op_type", ["Add", "Mul"])
+@pytest.mark.parametrize(
+    ("operands", "expected"),
+    [
+        ("g x", "x g"),
+        ("x g", "x g"),
+        ("x x", "x x"),
+        ("k x", "x k"),
+        ("k g", "g k"),
+        ("whole x", "whole x"),
+        ("less x", "x less"),
+    ],
+)
+def test_the_operand_that_is_broadcast_comes_last(op_type: str, operands: str, expected: str) -> None:
+    """A constant of fewer dimensions counts as broadcast, though it has as many elements."""
+    _, *sizes = MAP["x"]
+    constants = {"k": normal(1, 1, *sizes[1:]), "whole": normal(1, *sizes), "less": normal(*sizes)}
+    before = build([node("GlobalAveragePool", "x", "g"), node(op_type, operands, name="m")], MAP, ["y"], constants)
     _, after = applied(LargerFactorFirst(), before)
     (product,) = (item for item in after.graph if item.name == "m")
-    assert [value.name for value in product.inputs if value] == expected
+    assert [value.name for value in product.inputs if value] == expected.split()
