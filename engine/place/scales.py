@@ -156,6 +156,7 @@ def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[st
     order = {node: index for index, node in enumerate(model.graph)}
     moving = [node for node in model.graph if is_placed(node) and node.inputs[0] is not None]
     heads = dict.fromkeys(moved_from(before_calibration(given(node, 0)), _moves) for node in moving)
+    heads = {head: None for head in heads if not _is_padded_of_wanted(head, site)}
     found: dict[str, str] = {}
     for head in heads:
         wanted = first_wanted(head, order)
@@ -166,6 +167,15 @@ def _leads(model: ir.Model, site: ScaleSite, pinned: Collection[str]) -> dict[st
 
 def _moves(node: ir.Node) -> bool:
     return is_calibration(node) or is_moving(node)
+
+
+def _is_padded_of_wanted(head: ir.Value, site: ScaleSite) -> bool:
+    """Whether a Pad gives ``head``, of what something else wants in integers: windows of EfficientViT (7 asked)."""
+    pad = head.producer()
+    if pad is None or pad.op_type != "Pad" or not is_placed(pad):
+        return False
+    source = str(moved_from(before_calibration(given(pad, 0)), _moves).name)
+    return source in site.calibrations and source not in site.waiting
 
 
 def _has_its_own(head: ir.Value, site: ScaleSite, pinned: Collection[str]) -> bool:
