@@ -26,6 +26,7 @@ from engine.simulate.kernels.results import finish, finish_lines, packed_tiles
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
+    AHEAD,
     BLOCK,
     BLOCK_PIXELS,
     BLOCK_ROWS,
@@ -49,6 +50,7 @@ from engine.simulate.kernels.tiles import (
     RUN,
     STAGING_BYTES,
     STEP_BYTES,
+    STREAMED,
 )
 from engine.simulate.kernels.vector import (
     I8,
@@ -64,12 +66,11 @@ from engine.simulate.kernels.vector import (
 from engine.simulate.kernels.winograd import make_transform_pixels, make_transform_sums
 
 CACHE_LINE = 64
-STREAMED = 1 << 19
-"""Bytes of weights from which on those of the next panel are fetched ahead."""
 ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 tile_1, tile_2, tile_3, tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
 )
+streamed_tile = make_dot_tile(ROWS[-1], MAX_VECTORS, ahead=AHEAD)
 row_1, row_2, row_3, row_4 = (make_dot_tile(1, min(k, MAX_VECTORS)) for k in (1, 2, 3, 4))
 quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
@@ -486,6 +487,9 @@ def dots(f: Any, source: int, pitch: int, rows: int, vectors: int, weights: int,
     Up to :data:`~engine.simulate.kernels.tiles.MOST_AT_ONCE` - 1 rows more are written behind them.
     """
     row = 0
+    if f.streams and vectors == MAX_VECTORS and rows > 1:
+        streamed_tile(source, pitch, f.pieces, f.piece_pitch, weights, f.steps, out)
+        row = ROWS_4
     while row < rows:
         a, target = source + row * pitch, out + row * vectors * LANES * 4
         if f.quads:

@@ -85,6 +85,7 @@ FIELDS = (
     "in_place",  # CONVOLUTION: 1 where windows are read where they lie, 0 where they are gathered
     "together",  # 1 where several samples had better go through the same units one after the other: weights are many
     "finishes",  # CONVOLUTION: 1 where whole tiles are requantised in registers
+    "streams",  # CONVOLUTION: 1 where weights are fetched ahead, as the second cache does not keep them all
     "packs",  # CONVOLUTION, DEPTHWISE: 1 where whole vectors of int8 results are packed from words
     "across",  # CONVOLUTION: blocks of 2 x 2 results side by side in a line where they come from fewer products, else 0
     "pieces",  # CONVOLUTION, MATRIX_PRODUCT: pieces of an operand of dot products, 1 of one that is gathered

@@ -11,7 +11,7 @@ from engine.simulate.kernels.movement import FEW, flip_bytes, transpose_plane
 from engine.simulate.kernels.packing import make_packed_rows, make_packed_tile
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.shuffles import transpose_registers
-from engine.simulate.kernels.tiles import BLOCK_VECTORS, MAX_VECTORS, ROWS
+from engine.simulate.kernels.tiles import AHEAD, BLOCK_VECTORS, MAX_VECTORS, ROWS
 from engine.simulate.kernels.vector import F32, I8, I16, I32, make_add_residual, make_requantize
 
 ROWS_1, ROWS_2 = ROWS[:2]
@@ -20,6 +20,7 @@ requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_
 requantize_float32 = make_requantize(F32)
 packed_rows_1, packed_rows_2 = make_packed_rows(1), make_packed_rows(2)
 packed_tile_1, packed_tile_2 = make_packed_tile(ROWS_1, 1), make_packed_tile(ROWS_2, 2)
+streamed_tile = make_packed_tile(ROWS_2, 2, AHEAD)
 
 
 @compiled
@@ -138,7 +139,11 @@ def packed_tiles(
             packed_tile_1(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
             a, y = a + ROWS_1 * pitch, y + ROWS_1 * y_step
     else:
-        for _ in range(0, rows, ROWS_2):
+        first = 0
+        if f.streams:
+            streamed_tile(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
+            first, a, y = ROWS_2, a + ROWS_2 * pitch, y + ROWS_2 * y_step
+        for _ in range(first, rows, ROWS_2):
             packed_tile_2(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
             a, y = a + ROWS_2 * pitch, y + ROWS_2 * y_step
 

@@ -24,6 +24,9 @@ ROW_BYTES, REGISTER_BYTES = DEPTH * STEP_BYTES, SIDE * DEPTH * STEP_BYTES
 """Bytes of a row of a register of operands, and of a register."""
 MOST_HIGH, MOST_WIDE = 2 * SIDE, 2
 """Rows, and vectors of channels, whose sums are in registers at once."""
+STREAMED, AHEAD = 1 << 19, 1 << 12
+"""Bytes of weights from which on those that come next are fetched ahead, and of a page of memory, across which the CPU
+does not look ahead by itself."""
 STEPS_TOGETHER = DEPTH if MATRICES else 1
 """Steps of a piece are a multiple of so many: what lies behind it meets weights of zero."""
 PIXELS = 8 if LANES == 16 else 4

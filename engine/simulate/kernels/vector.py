@@ -38,18 +38,19 @@ FLOATS = ir.VectorType(F32, LANES)
 VECTOR = ir.VectorType(I32, LANES)
 
 
-def make_dot_tile(rows: int, vectors: int, quads: bool = False) -> Callable[..., None]:
+def make_dot_tile(rows: int, vectors: int, quads: bool = False, ahead: int = 0) -> Callable[..., None]:
     """Intrinsic ``(a, pitch, pieces, piece_pitch, w, steps, out)``: a tile of dot products.
 
     ``out[r, c] = sum_p sum_k a[r, p, k] * w[p, k, c]`` for ``rows`` rows and ``vectors * LANES`` columns, modulo 2**32;
     ``a`` rows ``pitch`` bytes apart and their pieces ``piece_pitch``; ``out`` int32, dense. A step is a pair of int16,
-    ``w`` int16 (pieces, steps, columns, 2), or with ``quads`` four uint8, ``w`` int8 (pieces, steps, columns, 4).
+    ``w`` int16 (pieces, steps, columns, 2), or with ``quads`` four uint8, ``w`` int8 (pieces, steps, columns, 4). With
+    ``ahead`` each step brings what lies so many bytes behind its weights into the second cache.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         *operands, out = args
         tile = [_zeroed(builder) for _ in range(rows * vectors)]
-        add_products(builder, tile, vectors, quads, operands)
+        add_products(builder, tile, vectors, quads, operands, bytes_ahead(builder, operands, vectors, ahead))
         return _write(context, builder, tile, out)
 
     @intrinsic
@@ -93,6 +94,11 @@ def add_products(
                 for v in range(vectors):
                     total = tile[row * vectors + v]
                     builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
+
+
+def bytes_ahead(builder: ir.IRBuilder, operands: Sequence[ir.Value], vectors: int, ahead: int) -> tuple[ir.Value, ...]:
+    """What :func:`add_products` takes as ``following`` for weights that lie ``ahead`` bytes behind; nothing for 0."""
+    return (builder.add(operands[4], _int(ahead)), _int(vectors * LANES * 4)) if ahead else ()
 
 
 def _prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:

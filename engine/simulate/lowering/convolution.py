@@ -331,6 +331,7 @@ def _matrix_product(
     return {
         "units": count * splits,
         "together": int(shares_weights(x, positions * runs, packed, common)),
+        "streams": int(not common["quads"] and packed.nbytes > tiles.STREAMED),
         "scratch": 0 if common["in_place"] else (tile_rows + tiles.MOST_AT_ONCE) * whole + tiles.GATHER_OVERRUN,
         "overrun": tiles.GATHER_OVERRUN + common["in_place"] * tiles.MOST_AT_ONCE * whole,
         "pieces": pieces,
@@ -367,6 +368,7 @@ def _fewer_products(
     return {
         "units": count * splits,
         "together": int(shares_weights(x, blocks * BLOCK_SIDE**2, packed, common)),
+        "streams": int(packed.nbytes > tiles.STREAMED),
         "scratch": tiles.ACCUMULATOR_BYTES + sums + (tile_rows + tiles.MOST_AT_ONCE) * pitch,
         "overrun": (x.shape[2] + BLOCK_SIDE) * x.shape[3] + RUN,
         "across": across,

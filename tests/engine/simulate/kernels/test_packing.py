@@ -61,3 +61,18 @@ def test_small_shifts_and_int16_are_computed_a_vector_at_a_time(shift: int, pack
     lower_convolution(call(OP, x, *constants, kernel_shape=[1, 1], output_bit=bits, **changed), program)
     assert instructions(program)[-1].fields["packs"] == packs * (bits == 8)
     assert not SHIFTS_WORDS
+
+
+@pytest.mark.skipif(not PACKS, reason="other CPUs stream the weights of panels in their own way")
+@pytest.mark.parametrize(("size", "inside"), [(1, 640), (3, 112)])
+def test_many_weights_are_fetched_ahead(size: int, inside: int) -> None:
+    """The last page that is fetched lies behind the weights."""
+    channels = 448
+    constants = [noise(channels, size, size, inside), np.zeros(channels, np.int32), np.zeros(channels, np.int8)]
+    window = {"kernel_shape": [size, size], "pads": [size // 2] * 4}
+    program, x = Assembler(), noise(1, 5, 5, inside)
+    attributes = window | WORD_STAGE | {"right_shift": [6]}
+    lower_convolution(call(OP, program.input(x.shape, np.int8), *constants, **attributes), program)
+    fields = instructions(program)[-1].fields
+    assert (fields["streams"], bool(fields.get("across"))) == (1, size == 3)
+    compute(lower_convolution, OP, [x, *constants], **attributes)
