@@ -10,8 +10,8 @@ was moved (the heads of YOLO11); of two Concats that a Resize's input and output
 networks do, 21 in four that something computes with keep their own (the necks of db_text, fpn_retina_gn and fpn_ssd,
 the Pads of blazeface); the result then takes it (``tests/parity/recorded/together``, where its own would differ; 10 of
 10 Pads with percentiles). A Reshape, Resize or Pad that goes to the CPU late is tied as if it stayed (`input.244` of
-yolo11_b, the reflecting Pads of style). The result of a Relu that no convolution absorbs has its input's threshold (golden
-conversions ``i16_conv1``, ``i16_res``), behind a slice that takes that of another the slice's own (6 networks).
+yolo11_b, the reflecting Pads of style). The result of a Relu that no convolution absorbs has its input's threshold
+(golden conversions ``i16_conv1``, ``i16_res``), behind a slice that takes that of another the slice's own (6 networks).
 
 So the original seems to go about it: it calibrates what operators compute with, and what Split, MaxPool, Concat and
 their like read where what they give is calibrated; measures these; then calibrates what movements read, and results
