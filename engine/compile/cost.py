@@ -17,6 +17,7 @@ from engine.chips.latency import Alignment, AloneByRows, Fitted, Latency, Overhe
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
+    is_averaged_by_pixel,
     is_plain,
     overhead_us,
     product_columns,
@@ -171,7 +172,7 @@ def _rows_wait_us(layer: Layer, rows: AloneByRows, enters: bool) -> float:
     leaves = layer.output_bits >= _ACCUMULATOR_BITS
     image = enters and before[3] <= IMAGE_CHANNELS
     waits = rows.layer_us + rows.entering_us * enters + rows.leaving_us * leaves
-    uneven = before[3] % rows.block > 0 or after[3] % rows.block > 0
+    uneven = before[3] % (rows.entering_block if enters else rows.block) > 0 or after[3] % rows.block > 0
     waits += rows.part_us * after[0] * after[1] * (uneven and not image)
     stepped = rows.stepped_image_us if image else rows.stepped_us
     waits += stepped * before[0] * before[1] * (enters and max(layer.strides) > 1)
@@ -456,8 +457,10 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return elements / fitted.multiply_rate
         case CostKind.POOL if latency.pools_by_taps and layer.overlaps:
             return sum(tap_elements(layer, latency)) / layer.strides[1] / fitted.window_rate
+        case CostKind.POOL if layer.input_bits >= _WIDE_BITS or is_averaged_by_pixel(layer, latency):
+            return 0.0  # row by row of each channel, or pixel by pixel, which are overheads
         case CostKind.POOL if layer.strides == (1, 1) and not latency.pools_by_taps:
-            return elements * window / fitted.window_rate
+            return elements * (max(layer.kernel) // 2) / fitted.window_rate
         case CostKind.POOL:
             return (math.prod(layer.input_shapes[0]) + elements) / fitted.pool_rate
         case CostKind.REDUCE:

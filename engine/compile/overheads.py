@@ -54,16 +54,23 @@ def unfused_wait_us(layer: Layer, latency: Latency) -> float:
 
 
 def wide_pool_us(layer: Layer, latency: Latency) -> float:
-    """Microseconds that a pool of int16 takes for its rows of each channel, wherever its maps are; 0 for others."""
-    found = latency.overheads.get(Overhead.WIDE_POOL)
-    return sum(amount * found.us for _, amount in _wide_pool(layer)) if found is not None else 0.0
+    """Microseconds that a pool of int16 takes for its channels and their rows, wherever its maps are; 0 for others."""
+    costs = latency.overheads
+    return sum(amount * costs[overhead].us for overhead, amount in _wide_pool(layer) if overhead in costs)
 
 
 def _wide_pool(layer: Layer) -> Iterator[Amount]:
-    if layer.kind is CostKind.POOL and layer.input_bits >= _WIDE_BITS:
-        shapes = (layer.input_shapes[0], layer.output_shape)
-        rows = sum(_channel_rows(shape) * -(-shape[-2] // _VECTOR_PIXELS) for shape in shapes)
-        yield Overhead.WIDE_POOL, rows
+    """Channels, their rows before steps leave some out, and taps, down and across, of each."""
+    if layer.kind is not CostKind.POOL or layer.input_bits < _WIDE_BITS or layer.kernel == (1, 1):
+        return
+    *outer, height, width, channels = layer.output_shape
+    taps = sum(layer.kernel) / 2
+    planes = math.prod(outer) * channels / 1e3
+    rows = planes * ((height - 1) * layer.strides[0] + 1) * -(-width * layer.strides[1] // _VECTOR_PIXELS)
+    yield Overhead.WIDE_POOL, planes
+    yield Overhead.WIDE_POOL_TAP, planes * taps
+    yield Overhead.WIDE_POOL_ROW, rows
+    yield Overhead.WIDE_POOL_ROW_TAP, rows * taps
 
 
 def _unfused(layer: Layer) -> int:
@@ -161,9 +168,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
                 yield Overhead.DEPTH_REDUCE, math.prod(layer.input_shapes[0]) / 1e3
         case CostKind.POOL:
             yield Overhead.POOL, 1
-            if layer.strides == (1, 1):
-                yield Overhead.WINDOW, max(layer.kernel) // 2
-            yield from _wide_pool(layer)
+            yield from _pooled(layer, latency)
         case CostKind.TRANSPOSED:
             yield Overhead.TRANSPOSED, 1
         case CostKind.RESIZE:
@@ -176,6 +181,26 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield from _uneven(layer)
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
             yield from _moves(layer, overlap, latency)
+
+
+def _pooled(layer: Layer, latency: Latency) -> Iterator[Amount]:
+    """What windows take: those of int16 row by row of each channel, averages pixel by pixel, maxima in steps."""
+    steps = max(layer.kernel) // 2
+    if layer.input_bits >= _WIDE_BITS:
+        yield from _wide_pool(layer)
+    elif is_averaged_by_pixel(layer, latency):
+        *pixels, channels = layer.output_shape
+        blocks = math.prod(pixels) * -(-channels // _VECTOR_PIXELS) / 1e3
+        yield Overhead.AVERAGE, blocks
+        yield Overhead.AVERAGE_TAP, blocks * math.prod(layer.kernel)
+    elif layer.strides == (1, 1) and steps > 1:
+        yield Overhead.WINDOW, steps
+
+
+def is_averaged_by_pixel(layer: Layer, latency: Latency) -> bool:
+    """Whether a pool averages windows one after the other: all that are not of 3 x 3."""
+    average = layer.kind is CostKind.POOL and not layer.largest_of_windows and layer.kernel != (3, 3)
+    return average and Overhead.AVERAGE in latency.overheads
 
 
 def _uneven(layer: Layer) -> Iterator[Amount]:

@@ -222,8 +222,8 @@ class Fitted(Data):
         elementwise_rate: output elements per ns of additions, tables and data movement.
         multiply_rate: output elements per ns of products of two maps.
         pool_rate: elements read and written per ns of pools that stride, elements read per ns of reductions.
-        window_rate: window elements per ns of pools that do not; elements (and those that steps leave
-            out) per ns and tap where they grow tap by tap.
+        window_rate: elements per ns of pools that do not, once for every two taps of a side beyond the first;
+            elements (and those that steps leave out) per ns and tap where they grow tap by tap.
         resize_rate: output elements per ns of resizing.
         wide_rate: int32 elements per ns that leave the accumulators.
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
@@ -313,7 +313,11 @@ class Overhead(StrEnum):
     POOL = "pool"
     """Pools."""
     WINDOW = "window"
-    """Pools in steps of one pixel, once for every two taps of a side beyond the first."""
+    """Maxima of more than 3 x 3 in steps of one pixel, once for every two taps of a side beyond the first."""
+    AVERAGE = "average"
+    """Pixels of 128 channels that are averages of windows of other than 3 x 3, ..."""
+    AVERAGE_TAP = "average_tap"
+    """... and taps of these."""
     RESIZE = "resize"
     """Resizing."""
     TRANSPOSED = "transposed"
@@ -424,7 +428,13 @@ class Overhead(StrEnum):
     SINGLE_DDR = "single_ddr"
     """Bytes of elements that are moved one at a time through DDR (O1), besides their traffic."""
     WIDE_POOL = "wide_pool"
-    """Rows of each channel, of 128 pixels at most, that pools of int16 read and compute."""
+    """Channels of pools of int16, ..."""
+    WIDE_POOL_TAP = "wide_pool_tap"
+    """... taps of a side of each, ..."""
+    WIDE_POOL_ROW = "wide_pool_row"
+    """... rows of each, of 128 pixels at most, before steps leave some out, ..."""
+    WIDE_POOL_ROW_TAP = "wide_pool_row_tap"
+    """... and taps of a side of each of these rows."""
     DEEP_REDUCE = "deep_reduce"
     """Results of reductions of more than four dimensions."""
     DEEP_MAXIMUM = "deep_maximum"
@@ -521,6 +531,7 @@ class AloneByRows(Data):
         entering_us: ... and where what it reads comes from outside, ...
         leaving_us: ... or its int32 result leaves.
         part_us: row of a result where its channels, or those that are read, end with a part of a block; no image's.
+        entering_block: channels of a block of what comes from outside.
         stepped_us: row of a map that enters and is read in steps, ...
         stepped_image_us: ... and of an image.
         plane_us: row of each channel of an int32 result whose rows are no whole blocks.
@@ -536,6 +547,7 @@ class AloneByRows(Data):
     stepped_image_us: float
     plane_us: float
     block: int = 8
+    entering_block: int = 8
     layers: int = 0
 
 
