@@ -22,8 +22,12 @@ Amount = tuple[Overhead, float]
 
 _BLOCK_CHANNELS = 16
 """Of a block in which maps lie on the chip."""
-_VECTOR_PIXELS = 128
-"""Of a row of one channel that is moved at once."""
+_ROW_BYTES, _LARGE_AGAIN = 1024, 2.2
+"""Bytes that a row of one channel of a pool of int16 takes on the chip; and how often the work is done of what does not
+fit.
+"""
+_ROW_HIDDEN = 32
+"""Pixels of a row of int16 that are pooled while the next row is on its way."""
 _UNEVEN_CHANNELS = 8
 """Of a block within which parts that are joined or cut out are moved channel by channel."""
 _FEWEST_CUT = 4
@@ -56,21 +60,27 @@ def unfused_wait_us(layer: Layer, latency: Latency) -> float:
 def wide_pool_us(layer: Layer, latency: Latency) -> float:
     """Microseconds that a pool of int16 takes for its channels and their rows, wherever its maps are; 0 for others."""
     costs = latency.overheads
-    return sum(amount * costs[overhead].us for overhead, amount in _wide_pool(layer) if overhead in costs)
+    return sum(amount * costs[overhead].us for overhead, amount in _wide_pool(layer, latency) if overhead in costs)
 
 
-def _wide_pool(layer: Layer) -> Iterator[Amount]:
-    """Channels, their rows before steps leave some out, and taps, down and across, of each."""
+def _wide_pool(layer: Layer, latency: Latency) -> Iterator[Amount]:
+    """Channels, their rows before steps leave some out, and taps, down and across, of each.
+
+    A map whose rows of each channel do not fit the chip with their border takes more than twice as long.
+    """
     if layer.kind is not CostKind.POOL or layer.input_bits < _WIDE_BITS or layer.kernel == (1, 1):
         return
-    *outer, height, width, channels = layer.output_shape
+    *outer, height, _, channels = layer.output_shape
     taps = sum(layer.kernel) / 2
     planes = math.prod(outer) * channels / 1e3
-    rows = planes * ((height - 1) * layer.strides[0] + 1) * -(-width * layer.strides[1] // _VECTOR_PIXELS)
+    bordered = layer.padded * channels * (layer.input_shapes[0][-3] + layer.kernel[0] - 1) * _ROW_BYTES
+    planes *= _LARGE_AGAIN if bordered > latency.map_bytes else 1
+    rows = planes * ((height - 1) * layer.strides[0] + 1)
     yield Overhead.WIDE_POOL, planes
     yield Overhead.WIDE_POOL_TAP, planes * taps
     yield Overhead.WIDE_POOL_ROW, rows
     yield Overhead.WIDE_POOL_ROW_TAP, rows * taps
+    yield Overhead.WIDE_POOL_PIXEL, rows * max(layer.input_shapes[0][-2] - _ROW_HIDDEN, 0)
 
 
 def _unfused(layer: Layer) -> int:
@@ -187,10 +197,10 @@ def _pooled(layer: Layer, latency: Latency) -> Iterator[Amount]:
     """What windows take: those of int16 row by row of each channel, averages pixel by pixel, maxima in steps."""
     steps = max(layer.kernel) // 2
     if layer.input_bits >= _WIDE_BITS:
-        yield from _wide_pool(layer)
+        yield from _wide_pool(layer, latency)
     elif is_averaged_by_pixel(layer, latency):
         *pixels, channels = layer.output_shape
-        blocks = math.prod(pixels) * -(-channels // _VECTOR_PIXELS) / 1e3
+        blocks = math.prod(pixels) * -(-channels // latency.input_row.block) / 1e3
         yield Overhead.AVERAGE, blocks
         yield Overhead.AVERAGE_TAP, blocks * math.prod(layer.kernel)
     elif layer.strides == (1, 1) and steps > 1:
