@@ -163,7 +163,7 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
 def _is_told_by_rows(layer: Layer) -> bool:
     """Whether what a layer moves at O0 is its traffic: a convolution or a dense layer of bytes that adds nothing up."""
     plain = layer.input_bits < _WIDE_BITS and len(layer.inputs) == 1
-    return plain and layer.kind in OF_WEIGHTS and (layer.dilations == (1, 1) or layer.kernel == (1, 1))
+    return plain and layer.kind in OF_WEIGHTS and layer.spread == (1, 1)
 
 
 def _rows_wait_us(layer: Layer, rows: AloneByRows, enters: bool) -> float:
@@ -503,7 +503,7 @@ def _computed_shape(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
     A dilated layer runs on the pixels of each phase apart, each padded for itself. Steps of more than two pixels are
     computed two at a time, or each where they are odd, and most of the results left out.
     """
-    down, right = layer.dilations
+    down, right = layer.spread
     if (down, right) == (1, 1):
         stepped = layer.stepped_shape
         if alignment.odd_steps_in_rows and layer.strides[0] % 2 and layer.kind is not CostKind.DEPTHWISE:

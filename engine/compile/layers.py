@@ -137,6 +137,12 @@ class Layer(Record):
         return overlapping and (self.strides[0] == 1 or not self.padded)
 
     @property
+    def spread(self) -> tuple[int, int]:
+        """Vertical and horizontal distance of its window's taps; 1 along a side of one tap, whatever it says."""
+        down, right = (step if side > 1 else 1 for step, side in zip(self.dilations, self.kernel, strict=True))
+        return down, right
+
+    @property
     def stepped_shape(self) -> tuple[int, ...]:
         """``output_shape`` before most of it is left out.
 

@@ -148,7 +148,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         yield Overhead.ARRANGED, 1
         yield Overhead.ARRANGED_PIXELS, math.prod(shape[:-1]) / 1e3
         yield Overhead.ARRANGED_ROWS, _channel_rows(shape)
-    if layer.dilations != (1, 1) and layer.kernel != (1, 1):
+    if layer.spread != (1, 1):
         yield from _dilated(layer, latency)
     match layer.kind:
         case CostKind.CONV if rank == _MAP_RANK and layer.output_shape[1:3] == (1, 1):
@@ -231,7 +231,7 @@ def _uneven(layer: Layer) -> Iterator[Amount]:
 
 def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
     """Sorting the pixels of a dilated layer into phases, and its results back; two phases a side may be steps."""
-    down, right = layer.dilations
+    down, right = layer.spread
     if layer.kind is CostKind.DEPTHWISE and Overhead.DILATED_DEPTH in latency.overheads:
         batch, height, width, channels = layer.output_shape
         rows = row_width(-(-width // right), latency.output_row)
@@ -239,7 +239,7 @@ def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
         return
     maps = [(*shape[:-3], round_up(shape[-3], down), round_up(shape[-2], right), shape[-1]) for shape in _maps(layer)]
     elements = sum(map(math.prod, maps)) / 1e3
-    if max(layer.dilations) <= _PAIR and Overhead.DILATED_PAIR in latency.overheads:
+    if max(layer.spread) <= _PAIR and Overhead.DILATED_PAIR in latency.overheads:
         yield Overhead.DILATED_PAIR, 1
         yield Overhead.DILATED_PAIRS, elements
     else:

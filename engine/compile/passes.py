@@ -312,7 +312,7 @@ class _Subgraph:
 
     def _of_weights(self, layer: Layer) -> Passes | None:
         """A convolution or a dense layer; one that adds a map up does so in a second step."""
-        if max(layer.kernel) > _LARGEST_WINDOW or (layer.dilations != (1, 1) and layer.kernel != (1, 1)):
+        if max(layer.kernel) > _LARGEST_WINDOW or (layer.spread != (1, 1)):
             return None
         alone = self._alone
         parts = 2 if 0 < alone.halves_above < layer.output_shape[-1] else 1

@@ -380,9 +380,9 @@ def _in_vectors(layer: Layer, schedule: Schedule, latency: Latency) -> Traffic:
 
 def _in_phases(layer: Layer, latency: Latency) -> Traffic:
     """What a dilated layer moves whose maps are sorted into phases on the way through DDR, each padded for itself."""
-    if not latency.dilated_through_ddr or layer.dilations == (1, 1) or layer.kernel == (1, 1):
+    if not latency.dilated_through_ddr or layer.spread == (1, 1):
         return _NOTHING
-    down, right = layer.dilations
+    down, right = layer.spread
     read, computed = (
         down * right * ddr_bytes((*shape[:1], -(-shape[1] // down), -(-shape[2] // right), shape[3]), 8, _ON_CHIP_ROWS)
         for shape in (layer.input_shapes[0], layer.output_shape)

@@ -284,7 +284,7 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
             return "move_stepped"
         case CostKind.JOIN | CostKind.MOVE if _is_uneven(layer):
             return f"{layer.kind.value}_uneven"
-        case CostKind.CONV if layer.dilations != (1, 1) and layer.kernel != (1, 1):
+        case CostKind.CONV if layer.spread != (1, 1):
             return "conv_dilated"
         case CostKind.CONV if max(layer.kernel) > _LARGEST_WINDOW:
             return "conv_large"
