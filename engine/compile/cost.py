@@ -17,6 +17,7 @@ from engine.chips.latency import Alignment, AloneByRows, Fitted, Latency, Overhe
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
+    average_us,
     is_averaged_by_pixel,
     is_plain,
     overhead_us,
@@ -150,6 +151,10 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             moving = transfer_us(told_traffic(layer, cost, latency), latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
             work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
+            work += average_us(layer, latency) + latency.alone.vector_us * cost.passes.pixels
+            if layer.kind is CostKind.TRANSPOSE or (layer.kind is CostKind.REDUCE and _is_of_each_channel(layer)):
+                moved = Traffic(round(cost.passes.loaded), round(cost.passes.stored))
+                work += latency.unfused_work * transfer_us(moved, latency.fitted)
             beside = latency.alone.step_us * (layer.kind not in OF_WEIGHTS and layer.kind is not CostKind.RESHAPE)
             waits += latency.alone.layer_us + (latency.alone.transfer_us + beside) * cost.passes.transfers
             drains *= _DRAINED_ALONE
@@ -158,6 +163,11 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             waits += unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
             moving = None
         yield Cost(work, straight + detour, detour, drains, overhead_us=waits, moving_us=moving)
+
+
+def _is_of_each_channel(layer: Layer) -> bool:
+    """Whether a layer leaves as many channels as it reads."""
+    return layer.input_shapes[0][-1] == layer.output_shape[-1]
 
 
 def _is_told_by_rows(layer: Layer) -> bool:

@@ -60,13 +60,13 @@ def unfused_wait_us(layer: Layer, latency: Latency) -> float:
 def wide_pool_us(layer: Layer, latency: Latency) -> float:
     """Microseconds that a pool of int16 takes for its channels and their rows, wherever its maps are; 0 for others."""
     costs = latency.overheads
-    return sum(amount * costs[overhead].us for overhead, amount in _wide_pool(layer, latency) if overhead in costs)
+    return sum(amount * costs[overhead].us for overhead, amount in _wide_pool(layer, math.inf) if overhead in costs)
 
 
-def _wide_pool(layer: Layer, latency: Latency) -> Iterator[Amount]:
+def _wide_pool(layer: Layer, memory: float) -> Iterator[Amount]:
     """Channels, their rows before steps leave some out, and taps, down and across, of each.
 
-    A map whose rows of each channel do not fit the chip with their border takes more than twice as long.
+    A map whose rows of each channel do not fit the ``memory`` with their border takes more than twice as long.
     """
     if layer.kind is not CostKind.POOL or layer.input_bits < _WIDE_BITS or layer.kernel == (1, 1):
         return
@@ -74,7 +74,7 @@ def _wide_pool(layer: Layer, latency: Latency) -> Iterator[Amount]:
     taps = sum(layer.kernel) / 2
     planes = math.prod(outer) * channels / 1e3
     bordered = layer.padded * channels * (layer.input_shapes[0][-3] + layer.kernel[0] - 1) * _ROW_BYTES
-    planes *= _LARGE_AGAIN if bordered > latency.map_bytes else 1
+    planes *= _LARGE_AGAIN if bordered > memory else 1
     rows = planes * ((height - 1) * layer.strides[0] + 1)
     yield Overhead.WIDE_POOL, planes
     yield Overhead.WIDE_POOL_TAP, planes * taps
@@ -197,14 +197,26 @@ def _pooled(layer: Layer, latency: Latency) -> Iterator[Amount]:
     """What windows take: those of int16 row by row of each channel, averages pixel by pixel, maxima in steps."""
     steps = max(layer.kernel) // 2
     if layer.input_bits >= _WIDE_BITS:
-        yield from _wide_pool(layer, latency)
+        yield from _wide_pool(layer, latency.map_bytes)
     elif is_averaged_by_pixel(layer, latency):
-        *pixels, channels = layer.output_shape
-        blocks = math.prod(pixels) * -(-channels // latency.input_row.block) / 1e3
-        yield Overhead.AVERAGE, blocks
-        yield Overhead.AVERAGE_TAP, blocks * math.prod(layer.kernel)
+        yield from _average(layer, latency)
     elif layer.strides == (1, 1) and steps > 1:
         yield Overhead.WINDOW, steps
+
+
+def _average(layer: Layer, latency: Latency) -> Iterator[Amount]:
+    """Pixels of vectors of channels, and taps of each."""
+    *pixels, channels = layer.output_shape
+    blocks = math.prod(pixels) * -(-channels // latency.input_row.block) / 1e3
+    yield Overhead.AVERAGE, blocks
+    yield Overhead.AVERAGE_TAP, blocks * math.prod(layer.kernel)
+
+
+def average_us(layer: Layer, latency: Latency) -> float:
+    """Microseconds that averages of windows take pixel by pixel, wherever the maps are; 0 for other layers."""
+    if not is_averaged_by_pixel(layer, latency):
+        return 0.0
+    return sum(amount * latency.overheads[overhead].us for overhead, amount in _average(layer, latency))
 
 
 def is_averaged_by_pixel(layer: Layer, latency: Latency) -> bool:

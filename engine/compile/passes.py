@@ -39,16 +39,30 @@ _RESIZED_CHANNELS = 16
 _LEAVING_FEW = _ARRAY | {CostKind.RESIZE, CostKind.TRANSPOSED}
 """Kinds of layers that leave blocks of few channels by themselves."""
 _BITS = frozenset({8, 16, 32})
-_LINE_BYTES = 16
-"""Bytes of an element of a row that is added up, where pixels lie in vectors."""
 _LINE_TRANSFERS = 15
 """Of a mean over rows or columns, which is taken in five steps."""
+_FOURTHS, _HALVES = 0.33, 0.6
+"""What remains of rows that are added up in several steps, all steps together: fourths of powers of two, else halves."""
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 _WINDOWED = frozenset({CostKind.CONV, CostKind.DEPTHWISE})
 _SLOPE_PASSES, _SLOPE_TRANSFERS = (8, 7), 18
 """How often a layer of slopes loads and stores its map, and in how many transfers."""
 _PICKED_SECOND, _PICKED_FOURTH = (2, 1.25), (7, 4.78)
-"""Transfers, and how often they are loaded and stored besides, of results of which steps keep each second, or fewer."""
+"""Transfers, and how often they are loaded and stored besides, of results of which steps keep each second, or fewer, of
+what comes from outside; ...
+"""
+_PAIR = 2
+"""Distance of taps that is a step."""
+_PAIR_TRANSFERS, _PHASE_TRANSFERS, _BORDER_TRANSFERS = 16, 7, 3.5
+"""Of a dilated convolution whose taps are two apart; of each phase of others, and where maps get borders for it."""
+_FOLDED_TRANSFERS, _UNEVEN_TRANSFERS = 8, 26
+"""Of pixels that become channels, or channels that become blocks of two pixels, whole blocks of channels or not."""
+_CUBE_MAPS, _CUBE_TRANSFERS = 33, 75
+"""How often the map of larger blocks is moved as it lies, and in how many transfers."""
+_SORTED_AGAIN, _SORTED_TRANSFERS = 1.6, 12.5
+"""How often such maps pass through DDR besides where their pixels lie in no vectors for it, and transfers of a phase."""
+_PICKED_INSIDE = 2.0
+"""... and of other maps."""
 _VECTOR = 256
 """Bytes of a vector in which a map is turned that reshapes lay out channel by channel."""
 _SINGLE_TRANSFERS, _SINGLE_BYTES = 6, 450
@@ -63,14 +77,21 @@ class Passes:
         transfers: all of them, those of weights and parameters too.
         loaded: bytes.
         stored: bytes.
+        pixels: that are brought into vectors of their own, or out of them.
     """
 
     transfers: float = 0
     loaded: float = 0
     stored: float = 0
+    pixels: float = 0
 
     def __add__(self, other: Passes) -> Passes:
-        return Passes(self.transfers + other.transfers, self.loaded + other.loaded, self.stored + other.stored)
+        return Passes(
+            self.transfers + other.transfers,
+            self.loaded + other.loaded,
+            self.stored + other.stored,
+            self.pixels + other.pixels,
+        )
 
 
 def layer_passes(
@@ -136,11 +157,14 @@ class _Subgraph:
         )
         if turned:
             return Passes(2, self._laid(layer.output, shape), self._vectors(shape))
-        if any(_reduces_rows(reader) for reader in readers):
-            return Passes(2, self._laid(layer.output, shape), self._rows(shape))
+        found = Passes()
+        if any(map(_reduces_rows, readers)):
+            found += Passes(2, self._laid(layer.output, shape), self._rows(shape))
         if any(_reduces_columns(reader) or _shuffles(reader) for reader in readers):
-            return Passes(2, self._laid(layer.output, shape), self._plane(shape))
-        return Passes()
+            found += Passes(2, self._laid(layer.output, shape), self._plane(shape))
+        if any(map(_adds_pixels, readers)):
+            found += Passes(2, self._laid(layer.output, shape), self._pixels(shape), math.prod(shape[:-1]))
+        return found
 
     def _vectors(self, shape: Sequence[int]) -> float:
         """Bytes of a map whose pixels, or rows of each channel, lie in vectors."""
@@ -149,8 +173,14 @@ class _Subgraph:
         return math.prod(shape[:-1]) * round_up(shape[-1], _VECTOR)
 
     def _rows(self, shape: Sequence[int]) -> float:
-        """Bytes of a map whose rows of pixels are added up."""
-        return math.prod(shape) * _LINE_BYTES if self._alone.pixel_vectors else self._plane(shape)
+        """Bytes of a map whose rows of pixels are added up: each pixel lies in a vector, where these fit the chip.
+
+        Where the lines of planes are short, an element takes no more than one of these.
+        """
+        pixels = self._pixels(shape)
+        if self._alone.pixel_vectors:
+            return min(pixels, math.prod(shape) * self._alone.plane_pixels)
+        return pixels if pixels <= self._latency.map_bytes else self._plane(shape)
 
     def _joins_rows(self, layer: Layer) -> bool:
         readers = self._readers.get(layer.output, ())
@@ -192,6 +222,8 @@ class _Subgraph:
                 return self._averaged(layer)
             case CostKind.POOL if layer.strides == (1, 1) or max(layer.kernel) <= _SMALL_WINDOW:
                 return self._moved(layer, 0) + self._grown(layer)
+            case CostKind.POOL if layer.kernel == layer.strides:
+                return self._moved(layer, 0)
             case CostKind.RESIZE:
                 return self._resized(layer)
             case CostKind.JOIN | CostKind.MOVE:
@@ -205,11 +237,45 @@ class _Subgraph:
             case CostKind.TRANSPOSE if _shuffles(layer):
                 planar = self._plane(layer.output_shape)
                 return Passes(4, 2 * planar, planar + self._laid(layer.output, layer.output_shape))
+            case CostKind.TRANSPOSE if layer.motion is Motion.BLOCKS and self._knows_blocks(layer):
+                return self._in_blocks(layer)
+            case CostKind.TRANSPOSE if layer.motion is Motion.FOLDED:
+                return self._folded(layer)
             case CostKind.SLOPE:
                 size = self._laid(layer.output, layer.output_shape)
                 return Passes(_SLOPE_TRANSFERS, _SLOPE_PASSES[0] * size, _SLOPE_PASSES[1] * size)
             case _:
                 return None
+
+    def _knows_blocks(self, layer: Layer) -> bool:
+        """Whether it is known how channels become blocks of pixels: where pixels lie in no vectors, or none is cut."""
+        pairs = layer.output_shape[1] == _PAIR * layer.input_shapes[0][1]
+        return not self._alone.pixel_vectors or (pairs and layer.output_shape[-1] % _BLOCK == 0)
+
+    def _in_blocks(self, layer: Layer) -> Passes:
+        """Channels become blocks of pixels: whole blocks of channels as they lie, others pixel by pixel and row by row,
+        larger blocks than of two pixels once for each of their pixels and once besides.
+        """
+        before, after = layer.input_shapes[0], layer.output_shape
+        block = after[1] // before[1]
+        size = _padded(after, self._alone.pixels, _BLOCK)
+        if block > _PAIR:
+            moved = (block * block + 1) * self._pixels(after) + _CUBE_MAPS * size
+            return Passes(_CUBE_TRANSFERS, moved, moved)
+        if after[-1] % _BLOCK == 0:
+            return Passes(_FOLDED_TRANSFERS, 6 * size, 6 * size)
+        read = _padded(before, self._alone.pixels, _BLOCK)
+        moved = 5 * read + self._pixels(before) + 4 * self._plane(after)
+        return Passes(_UNEVEN_TRANSFERS, moved, moved)
+
+    def _folded(self, layer: Layer) -> Passes:
+        """Pixels become channels: whole blocks of channels as they lie, others pixel by pixel."""
+        before = layer.input_shapes[0]
+        size = _padded(before, self._alone.pixels, _BLOCK)
+        if before[-1] % _BLOCK == 0:
+            return Passes(_FOLDED_TRANSFERS, 8 * size, 5 * size)
+        pixels = self._pixels(before)
+        return Passes(_UNEVEN_TRANSFERS, 1.2 * pixels, pixels)
 
     def _moved(self, layer: Layer, constants: int) -> Passes:
         """Each map once."""
@@ -241,15 +307,18 @@ class _Subgraph:
             and any(reader.kind in _SUMS and reader.output_shape != layer.output_shape for reader in readers)
         )
 
-    def _averaged(self, layer: Layer) -> Passes | None:
-        """Windows in steps are a depthwise layer."""
-        if max(layer.kernel) > _SMALL_WINDOW:
-            return None
-        if layer.strides == (1, 1):
+    def _averaged(self, layer: Layer) -> Passes:
+        """Windows of 3 x 3 are those of maxima; others are added up pixel by pixel, each pixel in a vector."""
+        if layer.kernel == (3, 3):
             return self._moved(layer, 0)
-        found = self._moved(layer, 2) + self._converted(layer)
-        read = self._read(layer)
-        return found + Passes(2, read, read) if self._is_uneven(layer) else found
+        count, size = _maps(layer.output_shape), self._laid(layer.output, layer.output_shape)
+        computed = self._pixels(layer.output_shape)
+        read = sum(map(self._pixels, layer.input_shapes))
+        return Passes(4 * count, read + computed, computed + size)
+
+    def _pixels(self, shape: Sequence[int]) -> float:
+        """Bytes of a map whose pixels lie in vectors."""
+        return math.prod(shape[:-1]) * round_up(shape[-1], self._latency.input_row.block)
 
     def _grown(self, layer: Layer) -> Passes:
         """Large windows are taken in steps of 3 x 3: a map passes through DDR with its border, and after each."""
@@ -301,8 +370,12 @@ class _Subgraph:
             pixel = self._repeated(after)
             return Passes(4, read + size, size + pixel)
         if before[1:3] != after[1:3] and before[-1] == after[-1]:
-            lines = self._rows(before) if _reduces_rows(layer) else self._plane(before)
-            return Passes(_LINE_TRANSFERS, 2 * lines + size, lines + size)
+            if not _reduces_rows(layer):
+                lines = self._plane(before)
+                return Passes(_LINE_TRANSFERS, 2 * lines + size, lines + size)
+            lines, width = self._rows(before), before[2]
+            steps = lines * (_FOURTHS if width & (width - 1) == 0 else _HALVES) * (not self._alone.pixel_vectors)
+            return Passes(_LINE_TRANSFERS, 2 * lines + steps + size, lines + steps + size)
         if before[1:3] != after[1:3] or after[-1] != 1:
             return None
         if all(reader.kind in _SUMS for reader in self._readers.get(layer.output, ())):
@@ -312,7 +385,7 @@ class _Subgraph:
 
     def _of_weights(self, layer: Layer) -> Passes | None:
         """A convolution or a dense layer; one that adds a map up does so in a second step."""
-        if max(layer.kernel) > _LARGEST_WINDOW or (layer.spread != (1, 1)):
+        if max(layer.kernel) > _LARGEST_WINDOW:
             return None
         alone = self._alone
         parts = 2 if 0 < alone.halves_above < layer.output_shape[-1] else 1
@@ -320,7 +393,9 @@ class _Subgraph:
         narrow = self._laid(layer.output, shape) * min(layer.output_bits, 16) / 8
         first = self._laid(layer.inputs[0], layer.input_shapes[0])
         found = Passes(_maps(layer.input_shapes[0]) + 2 * parts, first)
-        if layer.stepped_shape != shape:
+        if layer.spread != (1, 1):
+            found += self._phased(layer)
+        elif layer.stepped_shape != shape:
             found += self._picked(layer)
         if layer.kernel == (1, 1) and max(layer.strides) > 1:
             kept = _padded((*shape[:-1], layer.input_shapes[0][-1]), alone.pixels, _BLOCK)
@@ -354,8 +429,37 @@ class _Subgraph:
         """Results that steps leave out pass through DDR with those that are kept."""
         second = layer.stepped_shape[2] <= 2 * layer.output_shape[2]
         transfers, passes = _PICKED_SECOND if second else _PICKED_FOURTH
+        if layer.kind is CostKind.DEPTHWISE and second:
+            return Passes()
+        if layer.inputs[0] in self._makers and layer.kind is CostKind.CONV:
+            passes = _PICKED_INSIDE
         computed = passes * _padded(layer.stepped_shape, self._alone.pixels * (1 + second), _BLOCK)
         return Passes(transfers, computed, computed)
+
+    def _phased(self, layer: Layer) -> Passes:
+        """Maps of which each phase is computed by itself: sorted before and afterwards, where taps are more than two
+        apart perhaps pixel by pixel, each in a vector, with borders that make the phases alike.
+        """
+        down, right = layer.dilations
+        shapes = [_as_map(shape) for shape in (layer.input_shapes[0], layer.output_shape)]
+        parts = [(count, -(-height // down), -(-width // right), depth) for count, height, width, depth in shapes]
+        read, computed = (_padded(part, self._alone.pixels, _BLOCK) for part in parts)
+        once = [_padded(shape, self._alone.pixels, _BLOCK) for shape in shapes]
+        loaded, stored = down * right * (2 * read + computed), down * right * (read + 2 * computed)
+        if max(down, right) <= _PAIR:
+            return Passes(_PAIR_TRANSFERS, loaded - once[0], stored - once[1])
+        wholes = [(count, rows * down, pixels * right, depth) for count, rows, pixels, depth in parts]
+        transfers = _PHASE_TRANSFERS * down * right
+        if self._alone.pixel_vectors:
+            transfers = _SORTED_TRANSFERS * down * right
+            moved = _SORTED_AGAIN * sum(once)
+            return Passes(transfers, loaded + moved - once[0], stored + moved - once[1])
+        moved = 2.0 * sum(map(self._pixels, wholes))
+        if wholes != shapes:
+            moved += sum(once)
+            transfers += _BORDER_TRANSFERS * down * right
+        sorted_pixels = 2 * sum(math.prod(whole[:-1]) for whole in wholes)
+        return Passes(transfers, loaded + moved - once[0], stored + moved - once[1], sorted_pixels)
 
     def _joined_before(self, layer: Layer) -> Passes:
         """A sum or product of two maps, or of a map and what is repeated: both become one map of twice the channels."""
@@ -384,6 +488,8 @@ class _Subgraph:
         joins = layer.kind is CostKind.JOIN
         whole = layer.output_shape if joins else layer.input_shapes[0]
         parts = layer.input_shapes if joins else (layer.output_shape,)
+        if not joins and layer.motion is not Motion.NONE and whole[-1] == parts[0][-1]:
+            return self._cut_out(layer)
         if layer.motion is Motion.NONE or any(tuple(part[:-1]) != tuple(whole[:-1]) for part in parts):
             return None
         size = self._laid(layer.output, layer.output_shape)
@@ -398,6 +504,19 @@ class _Subgraph:
                 self._planar.add(name)
                 found += Passes(2, self._laid(name, shape), self._plane(shape))
         return found
+
+    def _cut_out(self, layer: Layer) -> Passes | None:
+        """Rows that are cut out are loaded and stored; of columns alone the layer in front leaves fewer.
+
+        A half may be every second one, which is told otherwise.
+        """
+        before, after = _as_map(layer.input_shapes[0]), _as_map(layer.output_shape)
+        if any(one == _PAIR * other for one, other in zip(before, after, strict=True)):
+            return None
+        if before[:2] == after[:2] and before[1] > 1 and len(self._readers[layer.inputs[0]]) == 1:
+            spared = self._laid(layer.output, after) - self._laid(layer.inputs[0], before)
+            return Passes(0, 0, spared * (layer.inputs[0] in self._makers))
+        return self._moved(layer, 0) if before[0] == after[0] and before[2] == after[2] else None
 
     def _is_slice(self, name: str) -> bool:
         """Whether a map was cut out of another."""
@@ -482,6 +601,11 @@ def turns_heads(layer: Layer) -> bool:
 def _shuffles(layer: Layer) -> bool:
     """Whether a layer shuffles the channels of a map."""
     return layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.PLANES
+
+
+def _adds_pixels(layer: Layer) -> bool:
+    """Whether a pool averages windows of other than 3 x 3."""
+    return layer.kind is CostKind.POOL and not layer.largest_of_windows and layer.kernel != (3, 3)
 
 
 def _reduces_rows(layer: Layer) -> bool:

@@ -498,6 +498,7 @@ class Alone(Data):
         layer_us: what a layer takes besides its transfers and its work.
         transfer_us: for which a transfer waits, ...
         step_us: ... and what it takes besides where the layer does not work in the array.
+        vector_us: work on each pixel that is brought into a vector of its own, or out of it.
         pixels: multiple that the pixels of a row are padded to, twice as many in blocks of four channels.
         plane_pixels: the same of maps that lie channel by channel.
         pixel_vectors: whether each pixel lies in a vector where rows or columns are wanted; otherwise each row of a
@@ -514,6 +515,7 @@ class Alone(Data):
     layer_us: float
     transfer_us: float
     step_us: float
+    vector_us: float = 0.0
     pixels: int
     plane_pixels: int
     pixel_vectors: bool = False
