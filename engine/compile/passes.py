@@ -59,8 +59,8 @@ _FOLDED_TRANSFERS, _UNEVEN_TRANSFERS = 8, 26
 """Of pixels that become channels, or channels that become blocks of two pixels, whole blocks of channels or not."""
 _CUBE_MAPS, _CUBE_TRANSFERS = 33, 75
 """How often the map of larger blocks is moved as it lies, and in how many transfers."""
-_SORTED_AGAIN, _SORTED_TRANSFERS = 1.6, 12.5
-"""How often such maps pass through DDR besides where their pixels lie in no vectors for it, and transfers of a phase."""
+_SORTED_TRANSFERS = 12
+"""Of each phase where pixels lie in vectors elsewhere."""
 _PICKED_INSIDE = 2.0
 """... and of other maps."""
 _VECTOR = 256
@@ -179,7 +179,7 @@ class _Subgraph:
         """
         pixels = self._pixels(shape)
         if self._alone.pixel_vectors:
-            return min(pixels, math.prod(shape) * self._alone.plane_pixels)
+            return min(self._vectors(shape), math.prod(shape) * self._alone.plane_pixels)
         return pixels if pixels <= self._latency.map_bytes else self._plane(shape)
 
     def _joins_rows(self, layer: Layer) -> bool:
@@ -317,8 +317,8 @@ class _Subgraph:
         return Passes(4 * count, read + computed, computed + size)
 
     def _pixels(self, shape: Sequence[int]) -> float:
-        """Bytes of a map whose pixels lie in vectors."""
-        return math.prod(shape[:-1]) * round_up(shape[-1], self._latency.input_row.block)
+        """Bytes of a map whose pixels lie one by one, the channels of each as a line of a plane."""
+        return math.prod(shape[:-1]) * round_up(shape[-1], self._alone.plane_pixels)
 
     def _grown(self, layer: Layer) -> Passes:
         """Large windows are taken in steps of 3 x 3: a map passes through DDR with its border, and after each."""
@@ -450,12 +450,10 @@ class _Subgraph:
             return Passes(_PAIR_TRANSFERS, loaded - once[0], stored - once[1])
         wholes = [(count, rows * down, pixels * right, depth) for count, rows, pixels, depth in parts]
         transfers = _PHASE_TRANSFERS * down * right
+        moved = 2.0 * sum(map(self._pixels, wholes))
         if self._alone.pixel_vectors:
             transfers = _SORTED_TRANSFERS * down * right
-            moved = _SORTED_AGAIN * sum(once)
-            return Passes(transfers, loaded + moved - once[0], stored + moved - once[1])
-        moved = 2.0 * sum(map(self._pixels, wholes))
-        if wholes != shapes:
+        elif wholes != shapes:
             moved += sum(once)
             transfers += _BORDER_TRANSFERS * down * right
         sorted_pixels = 2 * sum(math.prod(whole[:-1]) for whole in wholes)
@@ -560,10 +558,8 @@ class _Subgraph:
         maker = self._makers.get(name)
         if maker is None:
             return False
-        steps = max(maker.strides) > 1
-        average = maker.kind is CostKind.POOL and not maker.largest_of_windows
         resized = maker.kind is CostKind.RESIZE and maker.output_shape[-1] <= _RESIZED_CHANNELS
-        return resized or (steps and (average or maker.kind is CostKind.DEPTHWISE))
+        return resized or (max(maker.strides) > 1 and maker.kind is CostKind.DEPTHWISE)
 
     def _is_few(self, name: str) -> bool:
         return any(self._wants_few(reader, reader.inputs.index(name)) for reader in self._readers.get(name, ()))
@@ -581,8 +577,6 @@ class _Subgraph:
                 return position == 0
             case CostKind.DEPTHWISE if max(layer.strides) > 1:
                 return position == 0
-            case CostKind.POOL if not layer.largest_of_windows and max(layer.strides) > 1:
-                return True
             case CostKind.CONV if math.prod(layer.kernel) > _WHOLE_TAPS + 1 and position == 0:
                 return less or by_few
             case kind if kind in _ARRAY:
