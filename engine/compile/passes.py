@@ -42,7 +42,7 @@ _BITS = frozenset({8, 16, 32})
 _LINE_TRANSFERS = 15
 """Of a mean over rows or columns, which is taken in five steps."""
 _FOURTHS, _HALVES = 0.33, 0.6
-"""What remains of rows that are added up in several steps, all steps together: fourths of powers of two, else halves."""
+"""What steps leave of rows that are added up, all together: fourths of powers of two, or halves."""
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 _WINDOWED = frozenset({CostKind.CONV, CostKind.DEPTHWISE})
 _SLOPE_PASSES, _SLOPE_TRANSFERS = (8, 7), 18

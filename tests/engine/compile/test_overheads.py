@@ -8,7 +8,7 @@ import pytest
 
 from engine.chips.latency import Measured, Overhead, load_latency
 from engine.compile.cost import layer_costs, subgraph_us
-from engine.compile.layers import Layer, Overlap
+from engine.compile.layers import MAXIMUM, Layer, Overlap
 from engine.compile.memory import Memory
 from engine.compile.motion import Motion
 from engine.compile.overheads import amounts, overhead_us, product_columns, small_table_elements, vectors_above
@@ -34,8 +34,16 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.LUT, MAP, MAP), (Overhead.TABLE, 1)),
         (layer(CostKind.LUT, MAP, MAP, input_bits=16), (Overhead.TABLE, 1)),
         (layer(CostKind.MOVE, (1, 8, 8, 8), MAP), (Overhead.MOVE, 1)),
-        (layer(CostKind.POOL, (1, 4, 4, 16), MAP, strides=(2, 2)), (Overhead.POOL, 1)),
-        (layer(CostKind.POOL, MAP, MAP, kernel=(5, 5)), (Overhead.WINDOW, 2)),
+        (
+            layer(CostKind.POOL, (1, 4, 4, 16), MAP, kernel=(3, 3), strides=(2, 2)),
+            (Overhead.POOL, 1),
+        ),
+        (
+            layer(CostKind.POOL, MAP, MAP, kernel=(5, 5)).model_copy(update={"op_type": MAXIMUM}),
+            (Overhead.WINDOW, 2),
+        ),
+        (layer(CostKind.POOL, MAP, MAP, kernel=(5, 5)), (Overhead.AVERAGE, 0.064)),
+        (layer(CostKind.POOL, MAP, MAP, kernel=(5, 3)), (Overhead.AVERAGE_TAP, 0.96)),
         (layer(CostKind.REDUCE, (1, 8, 8, 1), MAP), (Overhead.REDUCE, 1)),
         (layer(CostKind.TRANSPOSED, (1, 16, 16, 16), MAP), (Overhead.TRANSPOSED, 1)),
         (layer(CostKind.REDUCE, (1, 1, 2, 8, 8), (1, 2, 2, 8, 8)), (Overhead.DEEP_REDUCE, 0.128)),
@@ -131,7 +139,7 @@ def test_each_kind_of_layer_has_its_overhead(found: Layer, expected: tuple[Overh
     others |= {Overhead.SHUFFLED, Overhead.SHUFFLED_CHANNEL, Overhead.COLUMN, Overhead.COLUMNS}
     others |= {Overhead.JOINED, Overhead.JOINED_ROW, Overhead.DILATED, Overhead.DILATED_PHASE}
     others |= {Overhead.DILATED_PAIR, Overhead.DILATED_PAIRS, Overhead.POOL, Overhead.WINDOW, Overhead.LINE}
-    others |= {Overhead.DEPTH_REDUCE, Overhead.SWAP, Overhead.SWAPPED}
+    others |= {Overhead.DEPTH_REDUCE, Overhead.SWAP, Overhead.SWAPPED, Overhead.AVERAGE, Overhead.AVERAGE_TAP}
     others |= {Overhead.LINES, Overhead.JOIN, Overhead.MOVE, Overhead.UNEVEN, Overhead.UNEVEN_PART}
     others |= {Overhead.TURNED_ROW, Overhead.TURNED_PIXEL, Overhead.PLANE_ROW, Overhead.PLANE_PIXEL}
     others |= {Overhead.ARRANGED, Overhead.ARRANGED_PIXELS, Overhead.ARRANGED_ROWS}
@@ -159,12 +167,32 @@ def test_reducing_channels_takes_more_than_reducing_pixels() -> None:
     ]
 
 
-def test_slopes_and_wide_pools_wait_and_take_time_per_element_or_row() -> None:
+def test_slopes_wait_and_take_time_per_element() -> None:
     latency = load_latency("bayes-e")
-    slope, pool = layer(CostKind.SLOPE, MAP, MAP), layer(CostKind.POOL, MAP, MAP, input_bits=16)
+    slope = layer(CostKind.SLOPE, MAP, MAP)
     assert list(amounts(slope, Overlap.ALL, latency)) == [(Overhead.SLOPED, 1), (Overhead.SLOPE, 1.024)]
-    rows = 2 * MAP[1] * MAP[3] / 1e3  # read and computed
-    assert dict(amounts(pool, Overlap.ALL, latency)) == {Overhead.POOL: 1, Overhead.WINDOW: 0, Overhead.WIDE_POOL: rows}
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "kernel", "us"),
+    [
+        ("bayes-e", (1, 16, 16, 16), 3, 36.8),
+        ("bayes-e", (1, 8, 8, 72), 5, 199.0),
+        ("bayes-e", (1, 16, 16, 16), 13, 129.0),
+        ("bayes-e", (1, 4, 128, 16), 3, 31.0),
+        ("bayes", (1, 8, 8, 128), 3, 184.4),
+        ("bayes", (1, 16, 16, 16), 7, 57.4),
+    ],
+)
+def test_pools_of_int16_take_time_per_channel_row_and_tap(
+    march: str, shape: tuple[int, ...], kernel: int, us: float
+) -> None:
+    """Asked: latencies of branches with such a pool less those of branches without."""
+    latency = load_latency(march)
+    pool = layer(CostKind.POOL, shape, shape, input_bits=16, output_bits=16, kernel=(kernel, kernel), padded=True)
+    assert overhead_us(pool, Overlap.GROUPS, latency) == pytest.approx(us, rel=0.08)
+    single = layer(CostKind.POOL, shape, shape, input_bits=16, output_bits=16)
+    assert overhead_us(single, Overlap.GROUPS, latency) == 0
 
 
 def test_a_change_of_scale_waits_less_than_a_sum() -> None:
