@@ -449,7 +449,7 @@ class _Subgraph:
         if max(down, right) <= _PAIR:
             return Passes(_PAIR_TRANSFERS, loaded - once[0], stored - once[1])
         wholes = [(count, rows * down, pixels * right, depth) for count, rows, pixels, depth in parts]
-        transfers = _PHASE_TRANSFERS * down * right
+        transfers: float = _PHASE_TRANSFERS * down * right
         moved = 2.0 * sum(map(self._pixels, wholes))
         if self._alone.pixel_vectors:
             transfers = _SORTED_TRANSFERS * down * right

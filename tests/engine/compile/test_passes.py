@@ -183,8 +183,9 @@ def test_heads_behind_a_table_are_turned_one_element_at_a_time() -> None:
 
 
 def test_on_bernoulli2_layers_of_weights_wait_by_rows() -> None:
-    """Asked: 24 x 24 x 8 that enters and is read in steps takes 21 us, 8 channels that enter without steps 0.28 us a row
-    more than 16, and of three channels inside 16 x 16 5.4 us."""
+    """Asked: 24 x 24 x 8 that enters and is read in steps takes 21 us, and of three channels inside 16 x 16 5.4 us; rows
+    of 8 channels that enter take 0.28 us more than those of 16.
+    """
     latency = load_latency("bernoulli2")
     before, after = (1, 24, 24, 8), (1, 12, 12, 16)
     step = conv("a", "x", before, 16, shape=after, kernel=(3, 3), strides=(2, 2), planar=False)
