@@ -183,7 +183,7 @@ def test_heads_behind_a_table_are_turned_one_element_at_a_time() -> None:
 
 
 def test_on_bernoulli2_layers_of_weights_wait_by_rows() -> None:
-    """Asked: 24 x 24 x 8 that enters and is read in steps takes 21 us, and of three channels inside 16 x 16 5.4 us; rows
+    """Asked: 24 x 24 x 8 that enters and is read in steps takes 21 us, of three channels inside 16 x 16 5.4 us; rows
     of 8 channels that enter take 0.28 us more than those of 16.
     """
     latency = load_latency("bernoulli2")
