@@ -42,6 +42,7 @@ APART_FILES = tuple(
         "_4140",
         "_4145",
         "_4150",
+        "_4155",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""
