@@ -40,8 +40,11 @@ def _cuts_tokens(layer: Layer) -> bool:
 
 
 def joins_pixels(layer: Layer) -> bool:
-    """Whether a reshape makes a row of the pixels of a map of one channel, which is a batch of single pixels to it."""
+    """Whether a reshape makes a row of the pixels of a map of one channel, which is a batch of single pixels to it.
+
+    A column of pixels is one too.
+    """
     before, after = layer.input_shapes[0], layer.output_shape
     if layer.kind is not CostKind.RESHAPE or len(before) != _MAP_RANK or before[0] > 1 or before[3] > 1:
         return False
-    return layer.motion is Motion.ELEMENTS and min(before[1:3]) > 1 and after[-1] == before[1] * before[2]
+    return layer.motion is Motion.ELEMENTS and before[1] > 1 and after[-1] == before[1] * before[2]

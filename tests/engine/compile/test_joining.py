@@ -23,6 +23,7 @@ def test_rows_of_each_channel_are_joined_where_the_map_lay_pixel_by_pixel() -> N
 
 def test_pixels_of_one_channel_are_joined() -> None:
     assert joins_pixels(reshape((1, 1, 256), (1, 16, 16, 1), Motion.ELEMENTS))
+    assert joins_pixels(reshape((1, 1, 1, 16), (1, 16, 1, 1), Motion.ELEMENTS))
     assert not joins_pixels(reshape((1, 1, 256), (1, 1, 256, 1), Motion.ELEMENTS))
     assert not joins_pixels(reshape((1, 2, 256), (1, 16, 16, 2), Motion.ELEMENTS))
 
