@@ -27,8 +27,9 @@ def simplify_layouts(graph: ir.Graph, names: Naming) -> None:
     ``HzDequantize`` that cancel leave it with its channels on axis 3. A transpose beside a Reshape that only moves axes
     of length 1 is a Reshape too, since the order of elements stays; two around a Reshape of integers that keeps batch
     and channels become part of it. One of a single number changes nothing. Two reshapes of integers in a row become one
-    under the first's name, with the second's shape and result. Last, a Reshape goes if all that reads it is Reshapes
-    back to the shape before it (states of a GRU on bernoulli2, 4 of 4; not where one has another shape, 6).
+    under the first's name, with the second's shape and result. One that changes no shape goes (none is left in 729
+    recorded files). Last, a Reshape goes if all that reads it is Reshapes back to the shape before it (states of a GRU
+    on bernoulli2, 4 of 4; not where one has another shape, 6).
     """
     for node in list(graph):
         if _is(node, "Transpose") and TO_NCHW_MARK in str(node.name):
@@ -51,6 +52,9 @@ def simplify_layouts(graph: ir.Graph, names: Naming) -> None:
     for node in list(graph):
         if _is(node, "Reshape"):
             _merge_reshapes(graph, node)
+    for node in list(graph):
+        if _is(node, "Reshape") and node.graph is graph and shape_of(_input(node)) == shape_of(node.outputs[0]):
+            _bypass_unshared(node)
     for node in list(graph):
         if _is(node, "Reshape") and node.graph is graph:
             _drop_there_and_back(graph, node)
@@ -113,7 +117,7 @@ def _merge_with_producer(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
         return
     if _is(producer, "Transpose"):
         _merge_transposes(graph, node)
-    elif _is(producer, "Reshape") and used_once(source) and _keeps_order(node):
+    elif _is(producer, "Reshape") and _keeps_order(node):
         _as_reshape(graph, node, names)
     elif _is(producer, "Reshape") and used_once(source):
         _cancel_around_reshape(graph, node, producer, names)
@@ -175,7 +179,11 @@ def _absorb_pixel_transpose(graph: ir.Graph, node: ir.Node, names: Naming) -> No
         target = constant_of(node.inputs[1])
         if target is None or not target.all():  # a 0 would mean another axis now
             _set_shape(graph, node, shape_of(node.outputs[0]), names.of(NameSite(NamedPart.SHAPE, node=node.name)))
+        maker = _input(producer).producer()
         node.replace_input_with(0, _input(producer))
+        if maker is not None and len(maker.outputs) == 1:  # those of a Split stay in the order of the float graph
+            graph.remove(node)
+            graph.insert_after(producer, node)
         graph.remove(producer, safe=True)
 
 
@@ -217,7 +225,7 @@ def _drop_before_dequantize(graph: ir.Graph, dequantize: ir.Node) -> None:
 
 
 def _as_reshape(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
-    """Make the transpose ``node`` behind a Reshape one as well, and join the two."""
+    """Make the transpose ``node`` behind a Reshape one as well, and join the two where nothing else reads the first."""
     name = names.of(NameSite(NamedPart.RESHAPES, transpose=str(node.name)))
     result = node.outputs[0]
     new = ir.Value(name=result.name, type=result.type, shape=result.shape)
@@ -226,7 +234,7 @@ def _as_reshape(graph: ir.Graph, node: ir.Node, names: Naming) -> None:
     made.resize_inputs(2)
     _set_shape(graph, made, shape_of(new), names.of(NameSite(NamedPart.SHAPE, node=name, replaces=True)))
     first = _input(made).producer()
-    if first is not None:
+    if first is not None and used_once(_input(made)):
         _reshape_further(graph, first, made)
 
 
