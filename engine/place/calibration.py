@@ -27,11 +27,12 @@ from engine.ir import (
     mark,
 )
 from engine.ops.core.base import FloatRule
+from engine.ops.core.float_nodes import given
 from engine.ops.registry import rule_for
 from engine.place.options import INT8
-from engine.place.scales import mark_scales
+from engine.place.scales import mark_scales, source_of_function
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.calibrated import Calibrate, Calibrated, Input, OfCpu, Result
+from engine.rulebook.calibrated import Calibrate, Calibrated, Input, OfCpu, OutputRead, Result
 from engine.rulebook.marks import note
 from engine.rulebook.name import NamedPart, NameSite, Naming
 from engine.rulebook.rule import Table
@@ -62,7 +63,7 @@ def insert_calibration(
         book: the rules.
         names: gives the names; by the rules of ``book`` if there is none.
     """
-    rules = _Rules(book, march.family, {}, {}, names or Naming(march.family, book.names))
+    rules = _Rules(book, march.family, {}, {}, names or Naming(march.family, book.names), {})
     inserted: dict[ir.Value, ir.Value] = {}
     for chain in _separated(chains(model, march), types, rules):
         rule = rule_for(chain[0])
@@ -78,7 +79,7 @@ def insert_calibration(
             for index in rule.activations(node):
                 _calibrate_input(node, index, types, inserted, rules)
     for value, calibrated in inserted.items():
-        _let_cpu_read(model, value, calibrated, rules.names)
+        _let_cpu_read(model, value, calibrated, rules)
     for value, left_out in rules.left_out.items():
         producer = value.producer()
         if producer is not None and value not in inserted:
@@ -89,7 +90,9 @@ def insert_calibration(
     for chain in chains(model, march):
         _calibrate_result(model, Result(chain, march, types, output_type), rules)
     _leave_out(model, book.before_scales, rules.family)
-    mark_scales(model, march, asked, book)
+    mark_scales(model, march, asked, book, rules.twice)
+    for node, twice in rules.twice.items():
+        _calibrate_before(model, node, twice, rules.names)
     _leave_out(model, book.after_scales, rules.family)
     _calibrate_for_cpu(model, rules)
     for node in filter(is_calibration, model.graph):
@@ -98,13 +101,17 @@ def insert_calibration(
 
 
 class _Rules(NamedTuple):
-    """The rules, the chips that they are for, which left a calibration out, or cut a sum off behind it; names."""
+    """The rules, the chips that they are for, which left a calibration out, or cut a sum off behind it; names.
+
+    ``twice``: calibrations of what is calibrated twice, by which rule.
+    """
 
     book: Book
     family: ChipFamily
     left_out: dict[ir.Value, str]
     apart: dict[ir.Value, str]
     names: Naming
+    twice: dict[ir.Node, str]
 
 
 def _leave_out(model: ir.Model, table: Table[Calibrated, Calibrate], family: ChipFamily) -> None:
@@ -204,29 +211,52 @@ def _calibrations(value: ir.Value) -> list[ir.Node]:
     return [usage.node for usage in value.uses() if is_calibration(usage.node)]
 
 
-def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value, names: Naming) -> None:
+def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value, rules: _Rules) -> None:
     """What is calibrated is read so by CPU nodes too, and, where the BPU computes it, by graph outputs.
 
     In the calibrated models of 40 networks no node reads a tensor beside its calibration (11,700 inputs do not).
     """
-    producer = value.producer()
-    if producer is None:
+    producer, calibration = value.producer(), calibrated.producer()
+    if producer is None or calibration is None:
         return
     readers = [usage for usage in value.uses() if not is_calibration(usage.node) and not on_bpu(usage.node)]
     for usage in readers:
         usage.node.replace_input_with(usage.idx, calibrated)
-    calibration = calibrated.producer()
-    if readers and calibration is not None:
+    if readers:
         model.graph.remove(calibration)
         model.graph.insert_after(producer, calibration)
-    if value.is_graph_output() and on_bpu(producer):
-        name = str(value.name)
-        value.name = names.of(NameSite(NamedPart.BEFORE, tensor=name))
-        calibrated.name = names.of(NameSite(NamedPart.CALIBRATED, tensor=name, is_output=True))
-        outputs = model.graph.outputs
-        outputs[outputs.index(value)] = calibrated
-        if calibration is not None:
-            calibration.name = names.of(NameSite(NamedPart.CALIBRATION, tensor=value.name))
+    if not value.is_graph_output() or not on_bpu(producer):
+        return
+    site = OutputRead(producer, [usage.node for usage in calibrated.uses()])
+    rule = rules.book.outputs_read.decide(site, rules.family)
+    if rule is not None:
+        note(calibration, rule.id)
+    if rule is not None and rule.then is Calibrate.NO:
+        return
+    name, names = str(value.name), rules.names
+    is_read = rule is not None
+    value.name = names.of(NameSite(NamedPart.BEFORE, tensor=name, is_computed_with=is_read))
+    calibrated.name = names.of(NameSite(NamedPart.CALIBRATED, tensor=name, is_output=True))
+    outputs = model.graph.outputs
+    outputs[outputs.index(value)] = calibrated
+    calibration.name = names.of(NameSite(NamedPart.CALIBRATION, tensor=name if is_read else value.name))
+    if rule is not None and rule.then is Calibrate.TWICE:
+        rules.twice[calibration] = rule.id
+
+
+def _calibrate_before(model: ir.Model, calibration: ir.Node, rule: str, names: Naming) -> None:
+    """Let what ``calibration`` reads be calibrated before it, by the function that gives it."""
+    value = given(calibration, 0)
+    name, producer = str(value.name), value.producer()
+    if producer is None:
+        return
+    own = names.of(NameSite(NamedPart.CALIBRATION, tensor=name))
+    attributes = _of_activation(attribute(calibration, "qtype", INT8))
+    first = _calibration_node(value, attributes, own, names.of(NameSite(NamedPart.CALIBRATED, tensor=name)))
+    model.graph.insert_after(producer, first)
+    set_scale_source(first, replace(source_of_function(producer), rules=(rule,)))
+    mark(first, MARK_RULE, rule)
+    calibration.replace_input_with(0, first.outputs[0])
 
 
 def _insert(

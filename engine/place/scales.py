@@ -31,7 +31,9 @@ from engine.rulebook.solve import Scales
 from engine.rulebook.width import is_table
 
 
-def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book: Book = BOOK) -> None:
+def mark_scales(
+    model: ir.Model, march: Chip, asked: Collection[str] = (), book: Book = BOOK, twice: Collection[ir.Node] = ()
+) -> None:
     """Write on every calibration node what its threshold follows from, where that is not the tensor's own values.
 
     Args:
@@ -39,12 +41,14 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
         march: its BPU.
         asked: names of the tensors of which int16 is asked.
         book: the rules.
+        twice: calibrations of what is calibrated by its function before: they have the scale of its values.
     """
     calibrations = {tensor_name(node.inputs[0]): node for node in model.graph if is_calibration(node)}
     family = march.family
     values = {name: before_calibration(node.outputs[0]) for name, node in calibrations.items()}
     waiting = {name for name, value in values.items() if not is_wanted(value)}
-    first = ScaleSite(model.graph[0], calibrations, asked, waiting=waiting)
+    again = {tensor_name(node.inputs[0]) for node in twice}
+    first = ScaleSite(model.graph[0], calibrations, asked, waiting=waiting, again=again)
     pinned = {site.result for site in (replace(first, node=node) for node in model.graph) if _is_pinned(site)}
     leads = _leads(model, first, pinned)
     scales = Scales(_computed_with(model), pinned)
@@ -53,7 +57,7 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
         for node in reversed(nodes) if step.backwards else nodes:
             if is_calibration(node):
                 continue
-            site = ScaleSite(node, calibrations, asked, leads, waiting)
+            site = ScaleSite(node, calibrations, asked, leads, waiting, again)
             rule = step.table.decide(site, family)
             if rule is not None:
                 for constraint in list(rule.then(site)):
@@ -73,9 +77,11 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
         for member in (each for each, root in roots.items() if root == name):
             sources[member] = source if member == name else replace(source, of=name, rules=scales.rules(member))
     for name in (each for each in calibrations if each in scales.largest):  # in the order of the graph
-        heads = dict.fromkeys(scales.root(operand) for operand in scales.largest[name])
-        found = [each for head in heads if (each := _first_of(head, roots, scales)) is not None]
-        terms = tuple(term for each in found for term in _terms_of(each, sources))
+        heads = {scales.root(operand): operand for operand in reversed(scales.largest[name])}
+        found = {each: heads[head] for head in reversed(heads) if (each := _first_of(head, roots, scales)) is not None}
+        terms: tuple[Term, ...] = ()
+        for each, operand in found.items():
+            terms += _terms_of(each, sources) if pinned.isdisjoint((operand, each)) else (name,)
         for member in (each for each, root in roots.items() if root == name):
             sources[member] = replace(sources[member], largest=terms)
     for name, root in roots.items():
@@ -86,6 +92,16 @@ def mark_scales(model: ir.Model, march: Chip, asked: Collection[str] = (), book:
             sources[name] = replace(sources[name], **more, rules=(*sources[name].rules, margin.id))
     for name, source in sources.items():
         set_scale_source(calibrations[name], source)
+
+
+def source_of_function(node: ir.Node) -> ScaleSource:
+    """What the threshold of the result of ``node`` follows from that is the function of that of its input."""
+    head = given(node, 0).producer()
+    rule = rule_for(node)
+    gate = None if rule is None else rule.gate(node)
+    if head is None or gate is None or not is_calibration(head):
+        return OWN
+    return _gated(tensor_name(head.inputs[0]), scale_source(head), gate)
 
 
 def _own_source(name: str, scales: Scales, calibrations: Mapping[str, ir.Node]) -> ScaleSource:

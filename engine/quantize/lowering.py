@@ -92,6 +92,7 @@ class IntegerGraph:
         self._quantized_ahead: set[ir.Value] = set()
         self._moved: dict[str, list[dict[str, Quantized]]] = {}
         self._chain: Sequence[ir.Node] = ()
+        self._float_with_reader: set[ir.Value] = set()
 
     def build(self) -> ir.Model:
         """Lower every chain, copy every CPU node, in graph order."""
@@ -102,7 +103,9 @@ class IntegerGraph:
                 self._lower(by_last[id(node)])
                 last_first = node.outputs[::-1]  # as the outputs of a Split in yolo11_b; positions behind values (TopK)
                 for value in sorted(last_first, key=lambda each: each.dtype != ir.DataType.FLOAT):
-                    if _has_float_reader(value):
+                    if _is_twice_calibrated_output(value):
+                        self._float_with_reader.add(_last_calibrated(value))
+                    elif _has_float_reader(value):
                         self._float(value)
             elif not is_calibration(node) and not on_bpu(node):
                 self._copy(node)
@@ -142,6 +145,9 @@ class IntegerGraph:
         form = next(iter(forms.values()))
         if wanted is not None and not is_like(form, wanted):
             forms = self._rescaled(value, forms, wanted)
+        if value in self._float_with_reader:
+            self._float_with_reader.remove(value)
+            self._float(tensor)
         form = self._in_layout(forms, layout, reader)
         if form.offset and not unsigned:
             raise _misplaced_unsigned(name)
@@ -473,7 +479,7 @@ class IntegerGraph:
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
             return self._cast(tensor, self._in_layout(forms, "NCHW", reader), name)
         outside = "NHWC" in forms and not before
-        own = NameSite(NamedPart.SCALE, tensor=str(tensor.name))
+        own = NameSite(NamedPart.SCALE, tensor=str((last if _is_twice_calibrated_output(tensor) else tensor).name))
         scale_name = self._scale_names[first.value] if first.value in self._scale_names else self._names.of(own)
         value = self._writer.append(
             "HzDequantize",
@@ -539,6 +545,13 @@ def _last_calibrated(value: ir.Value) -> ir.Value:
     while (found := next((usage.node for usage in value.uses() if is_calibration(usage.node)), None)) is not None:
         value = found.outputs[0]
     return value
+
+
+def _is_twice_calibrated_output(value: ir.Value) -> bool:
+    """Whether an output of the network that the BPU reads too is calibrated twice: it is float where that reads it."""
+    last = _last_calibrated(value)
+    is_read = any(on_bpu(usage.node) for usage in last.uses())
+    return last.is_graph_output() and is_read and bool(_first_calibrated(last))
 
 
 def _first_calibrated(value: ir.Value) -> str:

@@ -27,6 +27,7 @@ class Book:
         widths: which tensors are int16.
         inputs: which tensors that are read are calibrated.
         results: which tensors that are given are.
+        outputs_read: how outputs are calibrated that the BPU reads as well.
         before_scales: where a calibration is left out before scales are known.
         after_scales: where it is left out afterwards.
         for_cpu: which tensors that the CPU reads are calibrated besides.
@@ -40,6 +41,7 @@ class Book:
     widths: width.WidthRules = field(default_factory=width.WidthRules)
     inputs: Table[calibrated.Input, calibrated.Calibrate] = calibrated.INPUTS
     results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
+    outputs_read: Table[calibrated.OutputRead, calibrated.Calibrate] = calibrated.OUTPUTS_READ
     before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
     after_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.AFTER_SCALES
     for_cpu: Table[calibrated.OfCpu, calibrated.Calibrate] = calibrated.FOR_CPU
@@ -56,6 +58,7 @@ class Book:
             *self.widths.tables,
             self.inputs,
             self.results,
+            self.outputs_read,
             self.before_scales,
             self.after_scales,
             self.for_cpu,
@@ -79,6 +82,7 @@ class Book:
             width.WidthRules(*map(change, self.widths.tables)),
             change(self.inputs),
             change(self.results),
+            change(self.outputs_read),
             change(self.before_scales),
             change(self.after_scales),
             change(self.for_cpu),

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, on_bpu, refused_late
-from engine.facts.moves import ends_behind, is_exact_sum, keeps_scale, moved_from, moved_to
+from engine.facts.moves import ends_behind, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import is_calibration
 from engine.ops.add import runs_as_convolution
@@ -31,6 +31,7 @@ class Calibrate(Enum):
     YES = "is calibrated"
     NO = "is not calibrated"
     ALREADY = "needs nothing more"
+    TWICE = "is calibrated by its function, and that by its own values"
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,72 @@ RESULTS: Table[Result, Calibrate] = Table(
     ],
 )
 """What is given and nobody on the BPU reads."""
+
+
+@dataclass(frozen=True)
+class OutputRead:
+    """An output of the network that nodes on the BPU read as well, which read its calibrated form.
+
+    Attributes:
+        producer: the node of the BPU that gives it.
+        readers: who reads its calibrated form.
+    """
+
+    producer: ir.Node
+    readers: Sequence[ir.Node]
+
+
+MEASURED_OUTPUTS = MeasuredApart(
+    "19 operators in front of nine readers on bayes-e, 10 in front of four on bernoulli2, each an output too "
+    "(docs/evidence/agreement.md)",
+    networks=3,
+)
+ALWAYS_GATED = frozenset({"HardSigmoid", "Sigmoid", "Softplus", "Tanh"})
+"""Functions whose result has a threshold that follows from that of their input, whatever reads it."""
+
+
+def _is_computed_with(site: OutputRead) -> bool:
+    return any(is_quantised(reader) and not is_passive(reader) for reader in site.readers)
+
+
+def _moves_what_is_calibrated(site: OutputRead) -> bool:
+    return keeps_scale(site.producer) and is_calibration(given(site.producer, 0).producer())
+
+
+OUTPUTS_READ: Table[OutputRead, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.moved-output",
+            "An output that is moved from what is calibrated is float, also where the BPU reads its calibrated form.",
+            Pattern("is moved, or chosen, from what is calibrated", _moves_what_is_calibrated),
+            Calibrate.NO,
+            over=("calibrated.output-of-function",),
+            measured=MEASURED_OUTPUTS,
+        ),
+        Rule(
+            "calibrated.output-of-function",
+            "An output that a Sigmoid, HardSigmoid, Softplus or Tanh gives and the BPU computes with is calibrated "
+            "twice: by the function, and then by its own values.",
+            Pattern[OutputRead](
+                "is given by a Sigmoid, HardSigmoid, Softplus or Tanh",
+                lambda site: site.producer.op_type in ALWAYS_GATED,
+            )
+            & Pattern("is read by a node of the BPU that computes with it", _is_computed_with),
+            Calibrate.TWICE,
+            over=("calibrated.output-computed-with",),
+            measured=MEASURED_OUTPUTS,
+        ),
+        Rule(
+            "calibrated.output-computed-with",
+            "An output that the BPU computes with as well is what that reads.",
+            Pattern("is read by a node of the BPU that computes with it", _is_computed_with),
+            Calibrate.YES,
+            measured=MEASURED_OUTPUTS,
+        ),
+    ],
+)
+"""Outputs that the BPU reads as well; what nothing computes with is calibrated as any other output."""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ class NameSite:
         wanted: the name that is taken.
         scale: of what it gives.
         is_output: whether the tensor is an output of the network.
+        is_computed_with: whether the tensor is one that the BPU computes with.
         ahead: whether the tensor is moved before anything computes with it.
         changes_layout: whether the layout changes in it, or right behind it.
         is_number: whether it is one number.
@@ -104,6 +105,7 @@ class NameSite:
     wanted: str = ""
     scale: float = 0.0
     is_output: bool = False
+    is_computed_with: bool = False
     ahead: bool = False
     changes_layout: bool = False
     is_number: bool = False
@@ -162,6 +164,7 @@ def _named(
 
 FURTHER = Pattern[NameSite]("is not the first", lambda site: site.number > 0)
 IS_OUTPUT = Pattern[NameSite]("is that of an output of the network", lambda site: site.is_output)
+COMPUTED_WITH = Pattern[NameSite]("is that of an output that the BPU computes with", lambda site: site.is_computed_with)
 IS_CALIBRATED = Pattern[NameSite]("is of one that is calibrated", lambda site: bool(site.calibrated))
 CHANGES_LAYOUT = Pattern[NameSite]("has its layout changed", lambda site: site.changes_layout)
 
@@ -193,6 +196,12 @@ NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
         NamedPart.BEFORE: _named(
             NamedPart.BEFORE,
             NamedKind.TENSOR,
+            (
+                "before-read-output",
+                "What an output that the BPU computes with is calibrated of has the name of a calibrated form.",
+                "{tensor}_calibrated",
+                COMPUTED_WITH,
+            ),
             ("before-output", "What an output is calibrated of is called after the output.", "{tensor}_before"),
         ),
         NamedPart.COMPUTES: _named(

@@ -54,6 +54,7 @@ class ScaleSite:
         asked: names of the tensors of which int16 is asked, and of operands of a Concat of which a type is.
         leads: the tensor that takes the scale of each first one that is made of it by movements alone.
         waiting: tensors that nothing wants in integers but what is made of them by movements.
+        again: outputs that are calibrated by their function first, and then by their own values.
     """
 
     node: ir.Node
@@ -61,6 +62,7 @@ class ScaleSite:
     asked: Collection[str] = ()
     leads: Mapping[str, str] = field(default_factory=dict)
     waiting: Collection[str] = ()
+    again: Collection[str] = ()
 
     @property
     def operator(self) -> FloatRule | None:
@@ -214,7 +216,8 @@ def _fixed(site: ScaleSite) -> Iterator[Constraint]:
         calibration = site.calibrations.get(name)
         if rule is None or calibration is None:
             continue
-        if index == 0 and len(list(calibration.outputs[0].uses())) > 1:
+        result = calibration.outputs[0]
+        if index == 0 and (len(list(result.uses())) > 1 or result.is_graph_output()):
             continue
         threshold = rule.fixed_thresholds(site.node, attribute(read or calibration, "qtype"))[index]
         if index == 1 and decided is not None:
@@ -231,6 +234,8 @@ def gate_of(site: ScaleSite) -> Gate | None:
     it, and that is no output (24 of 24 on bayes-e and bayes); an int8 one where an int16 tensor is read (18 of 18).
     """
     calibration = site.calibrations.get(site.result)
+    if site.result in site.again:
+        return None
     gate = None if site.operator is None or not on_bpu(site.node) else site.operator.gate(site.node)
     if gate is None or calibration is None or gate in ALWAYS_GATES:
         return gate if calibration is not None else None
@@ -289,7 +294,7 @@ def _reader_fixes(site: ScaleSite) -> bool:
     calibration = site.calibrations.get(site.result)
     readers = [] if calibration is None else [usage.node for usage in calibration.outputs[0].uses()]
     rule = rule_for(readers[0]) if len(readers) == 1 and on_bpu(readers[0]) else None
-    if calibration is None or rule is None:
+    if calibration is None or rule is None or calibration.outputs[0].is_graph_output():
         return False
     return rule.fixed_thresholds(readers[0], attribute(calibration, "qtype"))[0] is not None
 
@@ -421,7 +426,8 @@ JOINED: ScaleTable = Table(
     [
         Rule(
             "scale.joined-output",
-            "An int16 output that joins tensors and that no BPU node reads has the largest of their thresholds.",
+            "An int16 output that joins tensors and that no BPU node reads has the largest of their thresholds; for "
+            "those that a function or cut gives, its own values count.",
             JOINS & KEEPS_OPERANDS & OUTPUT,
             _largest_of_operands,
             over=("scale.joined",),
@@ -429,7 +435,7 @@ JOINED: ScaleTable = Table(
         Rule(
             "scale.joined-wide",
             "What a Concat joins keeps its thresholds where the result is int16, and moved or joined up to outputs; it "
-            "has the largest of these.",
+            "has the largest of these, as such an output.",
             JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT,
             _largest_of_operands,
             over=("scale.joined",),

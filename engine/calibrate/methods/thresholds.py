@@ -365,9 +365,9 @@ def _source(node: ir.Node, outputs: Mapping[str, str]) -> str | None:
 def names_before_calibration(placed: ir.Model) -> Mapping[str, str]:
     """The names in the optimised model of tensors whose calibrated form has taken over their name: graph outputs."""
     return {
-        str(node.inputs[0].name): str(node.outputs[0].name)
+        str(before_calibration(node.outputs[0]).name): str(node.outputs[0].name)
         for node in calibration_nodes(placed)
-        if node.inputs[0] is not None and node.outputs[0].is_graph_output()
+        if node.outputs[0].is_graph_output()
     }
 
 

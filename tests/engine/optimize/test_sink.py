@@ -186,7 +186,7 @@ def test_mean_and_maximum_of_tokens_are_joined_before_their_axis_is_dropped() ->
     assert sorted(item.op_type for item in after.graph) == sorted(found)
     assert [item.name for item in after.graph][-2] == "Joinc_Reshape_0"
     (join,) = (item for item in after.graph if item.op_type == "Concat")
-    assert [list(value.shape or ()) for value in join.outputs] == [[1, 1, 12]]
+    assert [list(value.shape or ()) for value in join.outputs] == [[1, 2, 6]]
 
 
 def test_what_is_added_to_the_rows_of_a_gemm_joins_its_bias() -> None:
@@ -208,7 +208,14 @@ def test_what_is_added_to_the_rows_of_a_gemm_joins_its_bias() -> None:
         (((1, 1, 4, 3), (1, 4, 3)), 1, False),  # boxes of YOLOv8n
         (((1, 4, 3), (1, 4, 1, 3)), 3, False),
         (((1, 4, 2, 2), (1, 4, 4)), 2, True),
-        (((1, 2, 2, 4), (1, 4, 4)), 1, True),
+        (((1, 2, 2, 4), (1, 4, 4)), 1, False),
+        (((1, 1, 4, 3), (1, 4, 3)), 2, False),
+        (((1, 4, 3, 1), (1, 4, 3)), 1, True),
+        (((1, 4, 3), (1, 4, 1, 3)), 2, True),
+        (((1, 4, 3), (1, 4, 3, 1)), 1, True),
+        (((1, 4, 3, 2), (1, 4, 1, 3, 2)), 2, False),
+        (((1, 4, 6), (1, 4, 3, 2)), 2, True),
+        (((1, 4, 3), (1, 12)), 1, True),
         (((1, 4, 2, 2), (1, 4, 4)), 1, False),
         (((1, 4, 2, 2), (1, 4, 4, 1)), 2, False),
         (((1, 4, 2, 2), (1, 2, 2, 4)), 3, False),
