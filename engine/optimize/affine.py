@@ -33,7 +33,7 @@ from engine.optimize.base import (
     substitute,
 )
 from engine.optimize.contract import GraphPass
-from engine.optimize.dense import MARK_PRODUCT, ROWS, SCORES, reader_of_axis, says_its_axis, with_offset
+from engine.optimize.dense import MARK_PRODUCT, ROWS, SCORES, reader_of_channels, says_its_axis, with_offset
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -204,7 +204,8 @@ class FoldNormThroughConcat(NodePass):
 class FoldChannelsIntoNext(GraphPass):
     """Factors and sums of a number per channel of what a convolution reads change that convolution, before they move.
 
-    Directly or through Transposes and Reshapes that keep their axis: the scale and shift of a normalisation of tokens
+    Directly or through Transposes and Reshapes that make channels of their axis, whether that is joined and divided on
+    the way or not (7 of 7 asked, among them the windows of MobileViT): the scale and shift of a normalisation of tokens
     that become a map (SegFormer, PVT), or of a map, channels last, in front of a patch (DaViT). The convolution may
     have any window and step, but one group and no padding; a difference and one number for all stay, and so does what
     several nodes read. A convolution in front takes in what nothing moves (:class:`FoldAffineIntoPrevious`), this one
@@ -221,17 +222,16 @@ class FoldChannelsIntoNext(GraphPass):
     def rewrite(self, node: ir.Node) -> bool:
         """Fold ``node`` into the convolution that reads it."""
         vector = _vector_of(node)
-        found = None if vector is None else reader_of_axis(node, vector.axis)
-        if vector is None or found is None or found[1] != 1 or not is_standard(found[0], "Conv"):
+        conv = None if vector is None else reader_of_channels(node, vector.axis)
+        if vector is None or conv is None or not is_standard(conv, "Conv"):
             return False
-        conv = found[0]
-        is_product = MARK_PRODUCT in conv.metadata_props or conv.metadata_props.get(MARK_MADE) in _GEMMS
+        is_product = MARK_PRODUCT in conv.metadata_props or conv.metadata_props.get(MARK_MADE) in GEMMS
         if is_product or attribute(conv, "group", 1) != 1 or _pads(conv) or not says_its_axis(node, conv):
             return False
         return _fold_into_next(node, vector.value, vector.affine, conv)
 
 
-_GEMMS = frozenset({"GemmOfMapToConv", "GemmToConv"})
+GEMMS = frozenset({"GemmOfMapToConv", "GemmToConv"})
 """The passes that make a convolution of a ``Gemm``: what is added between two of them is part of the first."""
 
 

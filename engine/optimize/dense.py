@@ -375,6 +375,28 @@ def reader_of_axis(node: ir.Node, axis: int) -> tuple[ir.Node, int] | None:
     return None
 
 
+def reader_of_channels(node: ir.Node, axis: int) -> ir.Node | None:
+    """What alone reads the result of ``node`` behind Transposes and Reshapes that make channels of ``axis``.
+
+    However they join and divide it on the way: ``None`` where its elements are not those of the channels, in order.
+    """
+    shape = static_shape(node.outputs[0]) or ()
+    features = np.arange(shape[axis], dtype=np.int32)
+    places = np.broadcast_to(features.reshape([-1 if each == axis else 1 for each in range(len(shape))]), shape)
+    reader = sole_reader(node.outputs[0], once=True)
+    while reader is not None and is_standard(reader, "Transpose", "Reshape"):
+        after = static_shape(reader.outputs[0])
+        if after is None or attribute(reader, "perm", ()) is None:
+            return None
+        is_transpose = reader.op_type == "Transpose"
+        places = places.transpose(ints(reader, "perm", ())) if is_transpose else places.reshape(after)
+        reader = sole_reader(reader.outputs[0], once=True)
+    if places.ndim <= 1 or places.shape[1] != features.size:
+        return None
+    channels = features.reshape([-1 if each == 1 else 1 for each in range(places.ndim)])
+    return reader if bool(np.all(places == channels)) else None
+
+
 def _are_before(shape: tuple[int, ...], axis: int, reshaped: tuple[int, ...], place: int) -> bool:
     """Whether as many elements lie before ``axis`` as before ``place`` once they are reshaped."""
     return int(np.prod(shape[:axis], dtype=np.int64)) == int(np.prod(reshaped[:place], dtype=np.int64))

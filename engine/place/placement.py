@@ -13,11 +13,25 @@ import onnx_ir as ir
 from engine.chips import ChipFamily, load_chip
 from engine.errors import hint
 from engine.facts.devices import on_bpu
-from engine.ir import HORIZON_DOMAIN, HORIZON_VERSION, MARK_MARCH, MARK_PART_OF, decline, is_calibration, mark
+from engine.graph import sole_reader
+from engine.ir import (
+    HORIZON_DOMAIN,
+    HORIZON_VERSION,
+    MARK_MADE,
+    MARK_MARCH,
+    MARK_PART_OF,
+    decline,
+    is_calibration,
+    mark,
+)
+from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import sentence_of
 from engine.ops.registry import rule_for
+from engine.optimize.affine import GEMMS
 from engine.optimize.constants import LiftConstants
+from engine.optimize.dense import MARK_PRODUCT
+from engine.optimize.sink import SinkReshapeBehindSoftmax
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
@@ -93,7 +107,7 @@ def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir
         options: requests of the configuration: such nodes run on the BPU only where these ask for it.
     """
     model, rules, wanted = optimized.clone(), load_chip(march), wanted_on_bpu(options)
-    for node in list(model.graph):
+    for node in [_behind_its_reshape(node) if str(node.name) in wanted else node for node in list(model.graph)]:
         rule = rule_for(node)
         if rule is None or str(node.name) not in wanted or reason_for_cpu(node, rules, options, True) is not None:
             continue
@@ -105,6 +119,36 @@ def decomposed(optimized: ir.Model, march: str, options: PlacementOptions) -> ir
             ir.convenience.replace_nodes_and_values(model.graph, node, [node], parts, node.outputs, parts[-1].outputs)
     LiftConstants()(model)
     return model
+
+
+def _behind_its_reshape(node: ir.Node) -> ir.Node:
+    """``node``, or what it becomes: a Softmax of classes that a ``Gemm`` or ``MatMul`` gives, behind their Reshape.
+
+    That goes behind it as long as nothing asks for the Softmax on the BPU, which the original takes apart before it
+    makes a convolution of the product (4 of 4 on bayes-e in int8, 4 in int16); behind a Flatten or Reshape of the
+    network it is one of a map (3 of 3).
+    """
+    reshape = sole_reader(node.outputs[0], once=True) if node.op_type == "Softmax" else None
+    source, graph = node.inputs[0] if reshape is not None else None, node.graph
+    if reshape is None or reshape.op_type != "Reshape" or source is None or not isinstance(graph, ir.Graph):
+        return node
+    if node.metadata_props.get(MARK_MADE) != SinkReshapeBehindSoftmax.__name__ or not _is_of_product(source):
+        return node
+    result = reshape.outputs[0]
+    values = [ir.Value(name=name, type=result.type, shape=result.shape) for name in (node.outputs[0].name, result.name)]
+    first = ir.Node("", "Reshape", [source, *reshape.inputs[1:]], outputs=values[:1], name=reshape.name)
+    then = ir.Node("", "Softmax", values[:1], node.attributes.values(), outputs=values[1:], name=node.name)
+    ir.convenience.replace_nodes_and_values(graph, node, [node, reshape], [first, then], [result], values[1:])
+    return then
+
+
+def _is_of_product(value: ir.Value) -> bool:
+    """Whether a product with a matrix gives ``value``, or what functions of one operand make it of."""
+    node = value.producer()
+    while node is not None and node.op_type in FUNCTIONS and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    made = "" if node is None else node.metadata_props.get(MARK_MADE, "")
+    return node is not None and (MARK_PRODUCT in node.metadata_props or made in GEMMS)
 
 
 def _for_parts(model: ir.Model, options: PlacementOptions) -> PlacementOptions:
