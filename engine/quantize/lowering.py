@@ -14,7 +14,7 @@ from engine.chips import Chip, load_chip
 from engine.errors import ModelError, UnsupportedError
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
-from engine.facts.moves import keeps_scale
+from engine.facts.moves import is_passive, keeps_scale
 from engine.ir import (
     HORIZON_DOMAIN,
     UNSIGNED,
@@ -273,8 +273,9 @@ class IntegerGraph:
 
     def _scale_name(self, node: ir.Node, source: ir.Value, result: ir.Value, bits: int) -> str:
         """Name of the constant that dequantises ``result``: of its accumulator, its calibration, or what it moves."""
-        before = self._scale_names.get(source, "") if own_calibration(result) is None else ""
-        site = NameSite(NamedPart.SCALE, tensor=str(result.name), node=str(node.name), in_int32=bits == 32)
+        is_moved = own_calibration(result) is None or result.is_graph_output()
+        before = self._scale_names.get(source, "") if is_moved else ""
+        site = NameSite(NamedPart.SCALE, tensor=_scale_owner(result), node=str(node.name), in_int32=bits == 32)
         return self._names.of(replace(site, moved_scale=before))
 
     def _lower(self, chain: Sequence[ir.Node]) -> None:
@@ -325,7 +326,7 @@ class IntegerGraph:
         """Name of the calibrated form of ``value``; empty where it is not calibrated."""
         if is_calibration(value.producer()):
             return str(value.name)
-        last = _last_calibrated(value)
+        last = value if value.is_graph_output() else _last_calibrated(value)
         return "" if last is value else str(last.name)
 
     def _output(self, value: ir.Value) -> ir.Value:
@@ -479,7 +480,7 @@ class IntegerGraph:
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
             return self._cast(tensor, self._in_layout(forms, "NCHW", reader), name)
         outside = "NHWC" in forms and not before
-        own = NameSite(NamedPart.SCALE, tensor=str((last if _is_twice_calibrated_output(tensor) else tensor).name))
+        own = NameSite(NamedPart.SCALE, tensor=_scale_owner(tensor))
         scale_name = self._scale_names[first.value] if first.value in self._scale_names else self._names.of(own)
         value = self._writer.append(
             "HzDequantize",
@@ -549,9 +550,19 @@ def _last_calibrated(value: ir.Value) -> ir.Value:
 
 def _is_twice_calibrated_output(value: ir.Value) -> bool:
     """Whether an output of the network that the BPU reads too is calibrated twice: it is float where that reads it."""
+    return _is_read_output(value) and bool(_first_calibrated(_last_calibrated(value)))
+
+
+def _is_read_output(value: ir.Value) -> bool:
+    """Whether an output of the network is the calibrated form of ``value``, which the BPU computes with."""
     last = _last_calibrated(value)
-    is_read = any(on_bpu(usage.node) for usage in last.uses())
-    return last.is_graph_output() and is_read and bool(_first_calibrated(last))
+    is_read = any(on_bpu(usage.node) and not is_passive(usage.node) for usage in last.uses())
+    return last is not value and last.is_graph_output() and is_read
+
+
+def _scale_owner(value: ir.Value) -> str:
+    """The tensor that the scale of ``value`` is called after: an output that is its calibrated form and read so."""
+    return str((_last_calibrated(value) if _is_read_output(value) else value).name)
 
 
 def _first_calibrated(value: ir.Value) -> str:
