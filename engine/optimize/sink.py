@@ -156,13 +156,13 @@ class SinkTranspose(_Sink):
 
 
 def _has_map_of_constants(node: ir.Node) -> bool:
-    """Whether a constant of four dimensions has a number for every one of the result: 4 of 4 sums and products stay.
+    """Whether a sum or product has a number for every one of four dimensions: 4 of 4 asked stay.
 
     Those of fewer numbers or three dimensions move (25 of 25 on bayes-e).
     """
     shape = static_shape(node.outputs[0]) or ()
     whole = [array for array in _operands(node).values() if array.shape == shape and 1 not in shape[1:]]
-    return len(shape) == _MAP_RANK and bool(whole)
+    return node.op_type in ("Add", "Mul") and len(shape) == _MAP_RANK and bool(whole)
 
 
 def _producer_of(movement: ir.Node) -> ir.Node | None:

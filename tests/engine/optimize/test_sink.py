@@ -319,6 +319,13 @@ def test_a_transpose_sinks_where_all_computed_operands_are_transposed(other: str
     assert (modified, kinds(after)) == (sinks, ["Max", "Transpose"] if sinks else ["Transpose", "Max"])
 
 
+@pytest.mark.parametrize(("shape", "sinks"), [((1, 8, 8, 4), False), ((8, 8, 1), True), ((4,), True)])
+def test_a_transpose_stays_in_front_of_a_sum_with_a_map_of_constants(shape: tuple[int, ...], sinks: bool) -> None:
+    nodes = [node("Transpose", "x", "t", perm=[0, 2, 3, 1]), node("Add", "t c")]
+    modified, after = applied(SinkTranspose(), build(nodes, MAP, ["y"], {"c": normal(*shape)}))
+    assert (modified, kinds(after)) == (sinks, ["Add", "Transpose"] if sinks else ["Transpose", "Add"])
+
+
 @pytest.mark.parametrize(("widths", "sinks"), [((2, 2), True), ((2, 4), False)])
 def test_maps_of_one_width_are_joined_before_they_become_lines(widths: tuple[int, int], sinks: bool) -> None:
     shapes = {"a": (1, 3, 4, widths[0]), "b": (1, 3, 2, widths[1])}

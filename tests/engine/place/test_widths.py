@@ -264,6 +264,6 @@ def test_outputs_are_int16_only_where_the_bpu_does_not_read_them() -> None:
     found = calibrated(place(model, "bayes-e", PlacementOptions(output_type="int16")))
     assert {name: qtype(node) for name, node in found.items()} == {
         "x": "int8",
-        "c0_before": "int8",
+        "c0_calibrated": "int8",
         "m_before": "int16",
     }
