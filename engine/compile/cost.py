@@ -49,6 +49,10 @@ _GROUP_LANES = 16
 
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
+_LOOKED_UP_EARLY, _LOOKED_UP_MOST = 0.66, 0.85
+"""Part of the load of a layer's weights during which a table looks up what it has computed of a single pixel, and the
+most of the table's time.
+"""
 _DRAINED_ALONE = 0.5
 """Part of the time of draining int32 results that they take at O0, where they are stored as they are first."""
 _NOTHING = Traffic()
@@ -249,13 +253,15 @@ def _ahead_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
 
     Loads of weights follow one another; one begins when its weights fit beside those of the layers that do not work
     yet, but for a single pixel when the layer before is done. Layers work in turn; tables and maxima that grow tap by
-    tap do so among themselves, beside the array, as soon as what they read is there.
+    tap do so among themselves, beside the array, as soon as what they read is there; channels of a single pixel are
+    looked up while the weights of others are loaded.
     """
     sizes = [
         min(_weight_bytes(schedule, layer), cost.traffic.loaded)
         for layer, cost in zip(schedule.layers, costs, strict=True)
     ]
     ready: dict[str, float] = {}
+    loading: dict[str, float] = {}
     ends: list[float] = []
     free_at = [0.0, 0.0]
     loaded_at = done_at = 0.0
@@ -269,8 +275,13 @@ def _ahead_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         whole = load_us(Traffic(loaded=size), fitted)
         loaded_at = max(loaded_at, ends[first - 1] if first else 0.0) + whole + fitted.begin_us * (size > 0)
         beside = layer.kind is CostKind.LUT or layer.overlaps
-        begins = max([loaded_at * (size > 0), free_at[beside], *(ready.get(name, 0.0) for name in layer.inputs)])
         work = cost.working_us + cost.overhead_us
+        early = 0.0
+        if at_once and layer.kind is CostKind.LUT:
+            early = min(_LOOKED_UP_EARLY * loading.get(layer.inputs[0], 0.0), _LOOKED_UP_MOST * work)
+        read = (ready.get(name, 0.0) - early for name in layer.inputs)
+        begins = max([loaded_at * (size > 0) - early, free_at[beside], *read])
+        loading[layer.output] = whole
         ready[layer.output] = free_at[beside] = begins + work
         ends.append(max(begins + work, done_at))
         yield whole + work - (ends[-1] - done_at)

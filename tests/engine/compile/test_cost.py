@@ -246,6 +246,23 @@ def test_tables_work_among_themselves_beside_the_array() -> None:
     assert subgraph_us(schedule, costs, latency.fitted) - latency.fitted.fixed_us == pytest.approx(45)
 
 
+def test_channels_of_a_pixel_are_looked_up_while_weights_are_loaded() -> None:
+    """Asked on bernoulli2: the table of a pixel of 1024 channels takes 13.5 us more, though it computes 66."""
+    latency = load_latency("bernoulli2")
+    pixel = (1, 1, 1, 1024)
+    dense = layer(CostKind.CONV, pixel, pixel, macs=1 << 20, weight_bytes=1 << 20)
+    dense = dense.model_copy(update={"inputs": ("x",), "output": "a", "name": "a"})
+    table = layer(CostKind.LUT, pixel, pixel).model_copy(update={"inputs": ("a",), "output": "t", "name": "t"})
+    entering = (InputTensor(name="x", dtype="int8", shape=pixel, inner=True),)
+    memory = memory_of(latency, CompileOptions())
+    taken = []
+    for layers, output in (((dense,), "a"), ((dense, table), "t")):
+        schedule = schedule_layers("s", entering, (output,), layers, memory)
+        costs = [Cost(4.0, Traffic(1 << 20)), Cost(66.0, Traffic())]
+        taken.append(subgraph_us(schedule, costs[: len(layers)], latency.fitted))
+    assert taken[1] - taken[0] == pytest.approx(13.5, abs=4)
+
+
 def test_groups_that_share_a_memory_follow_one_another() -> None:
     """Each moves a third of ``pipeline_bytes``: its tiles overlap less than those of three thirds together."""
     fitted = load_latency("bayes-e").fitted.model_copy(update={"begin_us": 0.0, "ahead_share": 0.0})
