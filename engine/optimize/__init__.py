@@ -26,6 +26,7 @@ from engine.optimize.affine import (
     FoldChannelsIntoNext,
     FoldNormThroughConcat,
     FoldPadIntoConv,
+    NormOfRowsToProduct,
     mark_factors,
 )
 from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, LargerFactorFirst, SumToAdd, WhereToProducts
@@ -161,6 +162,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(),
             FoldNormThroughConcat(),
+            NormOfRowsToProduct(),
             FoldChannelsIntoNext(),  # before anything moves: DaViT
             SumToAdd(),
             DivToReciprocal(),

@@ -444,6 +444,11 @@ def _is_late_movement(node: ir.Node) -> bool:
     return node.op_type in LATE_MOVEMENTS and refused_late(node)
 
 
+def _joins_floats(node: ir.Node) -> bool:
+    """Whether the CPU joins floats, as a class token with tokens: CoaT, 6 of 6 asked."""
+    return node.op_type == "Concat" and not on_bpu(node) and not is_quantised(node)
+
+
 def _moves_late(node: ir.Node) -> bool:
     """Whether a reader moves on either device, or left the BPU late and has the scale of what it reads."""
     return node.op_type in LEFT_OUT_BEFORE or (node.op_type in LATE_MOVEMENTS | {"ReduceMax"} and refused_late(node))
@@ -512,12 +517,15 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
         ),
         Rule(
             "calibrated.between-late-movements",
-            "What a Concat, Reshape or Slice that left the BPU late gives to others or a ReduceMax that did, or to "
-            "movements on either device alone, is not calibrated: it has the scale of what is moved, and the CPU "
-            "reads floats.",
+            "What a Concat, Reshape or Slice that left the BPU late, or a Concat of floats, gives to such, to a "
+            "ReduceMax that left it late, or to movements on either device alone, is not calibrated: it has the scale "
+            "of what is moved, and the CPU reads floats.",
             Pattern(
-                "is given by a late movement and read by late or other movements alone",
-                lambda site: _is_late_movement(site.producer) and all(map(_moves_late, site.readers)),
+                "is given by a late movement or a Concat of floats and read by late or other movements alone",
+                lambda site: (
+                    (_is_late_movement(site.producer) or _joins_floats(site.producer))
+                    and all(map(_moves_late, site.readers))
+                ),
             ),
             Calibrate.NO,
             BERNOULLI,

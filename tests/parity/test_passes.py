@@ -41,6 +41,7 @@ NEEDED_BY = {
     "MatMulToConv": "mat_mul_to_conv",
     "MergeReshapes": "gemm_of_map_to_conv",
     "MergeTransposes": "mat_mul_to_conv",
+    "NormOfRowsToProduct": "norms_of_rows_bayes-e",
     "OwnWeights": "own_weights",
     "Pool1d": "mpb_k2_bernoulli2",
     "ReduceMeanToGlobalPool": "mean_m2m1_bayes-e",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from engine.optimize import optimize
-from engine.optimize.affine import Affine
-from tests.engine.optimize.equivalence import build, census, optimized
+from engine.optimize.affine import Affine, NormOfRowsToProduct
+from tests.engine.optimize.equivalence import applied, build, census, optimized
 from tests.engine.optimize.networks import MAP, conv_then, node, normal
 
 
@@ -278,3 +278,22 @@ class TestAffine:
     def test_zero_divisors_stay(self) -> None:
         constant = np.array([1, 2, 0, 4, 5, 6], np.float32).reshape(6, 1, 1)
         assert census(optimize(conv_then(node("Div", "c k"), k=constant), "bayes-e")) == {"Conv": 1, "Div": 1}
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (2, 5, 3)])
+def test_norms_of_rows_and_lines_are_a_product_and_a_sum(shape: tuple[int, ...]) -> None:
+    constants = {name: np.abs(normal(5)) + 0.5 for name in ("s", "b", "m", "v")}
+    modified, after = applied(
+        NormOfRowsToProduct(),
+        build([node("BatchNormalization", "x s b m v", name="n")], {"x": shape}, ["y"], constants),
+    )
+    assert modified
+    assert [(item.op_type, item.name) for item in after.graph] == [("Mul", "n_mul"), ("Add", "n_add")]
+    assert [tuple(item.inputs[1].shape) for item in after.graph] == [(1, 5) + (1,) * (len(shape) - 2)] * 2
+
+
+def test_the_norm_of_a_gemm_waits() -> None:
+    constants = {name: np.abs(normal(5)) + 0.5 for name in ("s", "b", "m", "v")} | {"w": normal(4, 5), "k": normal(5)}
+    nodes = [node("Gemm", "x w k", "g"), node("BatchNormalization", "g s b m v", name="n")]
+    modified, _ = applied(NormOfRowsToProduct(), build(nodes, {"x": (1, 4)}, ["y"], constants))
+    assert not modified

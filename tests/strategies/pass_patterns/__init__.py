@@ -51,6 +51,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         affine.FoldPadIntoConv: Pattern(with_constants.padded_convolution),
         affine.FoldAffineIntoPrevious: Pattern(with_constants.convolution_then_affine),
         affine.FoldNormThroughConcat: Pattern(with_constants.joined_convolutions_then_norm),
+        affine.NormOfRowsToProduct: Pattern(with_constants.norm_of_rows),
         affine.FoldChannelsIntoNext: Pattern(with_constants.numbers_per_channel_then_convolution),
         affine.FoldAffineIntoNext: Pattern(with_constants.affine_then_convolution),
         affine.AffineToDepthwise: Pattern(with_constants.lone_affine),

@@ -49,6 +49,13 @@ def joined_convolutions_then_norm(draw: Draw, net: Network) -> str:
     return net.op("BatchNormalization", joined, *(net.positive(sum(widths)) for _ in range(4)))
 
 
+def norm_of_rows(draw: Draw, net: Network) -> str:
+    """A batch normalisation of rows or lines."""
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=2, max_size=3)))
+    x = activated(draw, net, net.input(*shape))
+    return net.op("BatchNormalization", x, *(net.positive(shape[1]) for _ in range(4)))
+
+
 def affine_then_convolution(draw: Draw, net: Network) -> str:
     x, (_, channels, _, _) = feature_map(draw, net, low=3)
     group = draw(st.sampled_from((1, channels)))
