@@ -11,6 +11,7 @@ from engine.exports import lazily
 if TYPE_CHECKING:
     from engine.calibrate.corrections.correction import Correction, CorrectionWork
     from engine.calibrate.data.sources import ArrayData, CalibrationData, FolderData, open_folders
+    from engine.calibrate.methods.measured import tensors_for
     from engine.calibrate.methods.methods import METHODS, CalibrationOptions, Method
     from engine.calibrate.methods.search import SEARCHES
     from engine.calibrate.methods.thresholds import apply_thresholds, calibrate, calibration_tensors
@@ -46,6 +47,7 @@ __all__ = [
     "needs_data",
     "open_folders",
     "run_calibration",
+    "tensors_for",
 ]
 
 __getattr__ = lazily(
@@ -76,6 +78,7 @@ __getattr__ = lazily(
             "needs_data": "engine.calibrate.run",
             "open_folders": "engine.calibrate.data.sources",
             "run_calibration": "engine.calibrate.run",
+            "tensors_for": "engine.calibrate.methods.measured",
         }
     ),
 )

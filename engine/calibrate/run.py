@@ -12,13 +12,13 @@ from engine.calibrate.corrections.builtin import CORRECTIONS
 from engine.calibrate.corrections.correction import CorrectionWork
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.given import with_given
+from engine.calibrate.methods.measured import tensors_for
 from engine.calibrate.methods.methods import CalibrationOptions, method_of
 from engine.calibrate.methods.nodewise import choose_per_tensor
 from engine.calibrate.methods.search import SEARCHES, Subject, candidates_of
 from engine.calibrate.methods.thresholds import (
     apply_thresholds,
     calibrated_constants,
-    calibration_tensors,
     note_rules,
     threshold_sources,
     thresholds_in,
@@ -71,7 +71,7 @@ def run_calibration(
         is_load = options.calibration_type is CalibrationType.LOAD
         given = apply_thresholds(with_given(placed) if is_load else placed, None, keep=is_load)
         return widen_results(given) if is_load else given
-    if statistics is None or not statistics.tensors.keys() >= set(calibration_tensors(placed)):
+    if statistics is None or not statistics.tensors.keys() >= set(tensors_for(placed, options)):
         statistics = collect_for(optimized, [placed], data, options, threads=threads, outputs=outputs)
     wanted = _wanted(options, threads)
     statistics = _with_constants(statistics, [placed], wanted)
@@ -138,7 +138,7 @@ def collect_for(
         CalibrationDataError: the data do not fit the model.
     """
     wanted = _wanted(options, threads)
-    tensors = dict.fromkeys(name for placed in placements for name in calibration_tensors(placed))
+    tensors = dict.fromkeys(name for placed in placements for name in tensors_for(placed, options))
     return _with_constants(collect_once(optimized, tensors, data, wanted, outputs), placements, wanted)
 
 

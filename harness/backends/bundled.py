@@ -19,7 +19,7 @@ from engine.calibrate import (
     Kernels,
     Statistics,
     StatisticsOptions,
-    calibration_tensors,
+    tensors_for,
 )
 from engine.calibrate.methods.search import candidates_of
 from engine.convert.items import (
@@ -148,7 +148,8 @@ class Network:
             try:
                 plain = without_ranking(setting).model_copy(update={"engine": Engine.BUNDLED})
                 run = self.run(plain, self._requested(plain))
-                options = candidates_of(calibration_options(run.config))
+                asked = calibration_options(run.config)
+                options = candidates_of(asked)
                 StatisticsOptions.covering(options)
                 placed, optimized = run[PLACED].model, run[OPTIMIZED]
             except PtqlabError:
@@ -156,7 +157,7 @@ class Network:
             key = hashlib.sha256(to_bytes(optimized)).hexdigest()
             first = first or (run, key)
             if key == first[1]:  # another graph's trial collects its own
-                tensors.update(dict.fromkeys(calibration_tensors(placed)))
+                tensors.update(dict.fromkeys(tensors_for(placed, asked)))
                 servable += options
         return "" if first is None else self._collect(*first, sorted(tensors), servable)
 

@@ -15,8 +15,7 @@ from engine.calibrate.methods.methods import FIXED_THRESHOLD, CalibrationOptions
 from engine.calibrate.statistics.distribution import FLOAT32_MAX
 from engine.calibrate.statistics.statistics import Statistics
 from engine.errors import ModelError
-from engine.facts.moves import WAITING
-from engine.graph.scales import OWN, Gated, Term, scale_source, set_scale_source
+from engine.graph.scales import Gated, Term, scale_source
 from engine.ir import (
     QMAX,
     UNSIGNED,
@@ -43,38 +42,9 @@ def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
     """The float tensors of which :func:`calibrate` needs statistics, in graph order, each once.
 
     Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
-    Besides, slices that ``mix`` first measures by themselves (:func:`with_slices_apart`).
+    ``mix`` needs more (:func:`engine.calibrate.methods.measured.tensors_for`).
     """
-    apart = (str(before_calibration(node.outputs[0]).name) for node in _slices_apart(placed))
-    return tuple(dict.fromkeys([*threshold_sources(placed).values(), *apart]))
-
-
-def with_slices_apart(placed: ir.Model) -> ir.Model:
-    """A copy of ``placed`` where a slice has a threshold of its own that takes the scale of a shuffle behind it.
-
-    So the original's ``mix`` measures a slice that something computes with (a ShuffleNet unit: 12 of 12 networks of one
-    unit on three marches have as many measured tensors), and gives it what it then chooses for it (two).
-    """
-    model = placed.clone()
-    for node in _slices_apart(model):
-        set_scale_source(node, OWN)
-    return model
-
-
-def _slices_apart(placed: ir.Model) -> list[ir.Node]:
-    """The ``HzCalibration`` nodes of slices that something computes with and whose scale is that of a shuffle.
-
-    Not those that take the scale of another slice beside them (queries and values of ``draw_45_207``).
-    """
-    shuffled = {node.outputs[0].name for node in placed.graph if node.op_type == "HzChannelShuffle"}
-    found = []
-    for node in calibration_nodes(placed):
-        producer = before_calibration(node.outputs[0]).producer()
-        if producer is None or producer.op_type != "Slice" or scale_source(node).of not in shuffled:
-            continue
-        if any(reader.op_type not in {*WAITING, "Concat"} for reader in node.outputs[0].consumers()):
-            found.append(node)
-    return found
+    return tuple(dict.fromkeys(threshold_sources(placed).values()))
 
 
 def threshold_sources(placed: ir.Model) -> dict[str, str]:
@@ -180,21 +150,6 @@ def apply_thresholds(
         set_thresholds(node, _as_float32(values))
         if len(values) > 1:
             node.attributes["axis"] = ir.AttrInt64("axis", 1)
-    return model
-
-
-def only_measured(placed: ir.Model) -> ir.Model:
-    """A copy of ``placed`` in which weights are floats, and tensors that take the scale of another one.
-
-    So the original compares methods for ``mix``; it calibrates the rest afterwards. Outputs of the network stay.
-    """
-    model = with_slices_apart(placed)
-    for node in calibration_nodes(model):
-        source, value, result = scale_source(node), node.inputs[0], node.outputs[0]
-        takes_another = source.follows and (source.of is not None or source.gated is None)
-        if value is not None and (takes_another or _is_weight(node)) and not result.is_graph_output():
-            result.replace_all_uses_with(value)
-            model.graph.remove(node, safe=True)
     return model
 
 

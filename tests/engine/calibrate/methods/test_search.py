@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 
-from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, collect_for, run_calibration
+from engine.calibrate import ArrayData, CalibrationOptions, FloatSession, calibrate, collect_for, run_calibration
+from engine.calibrate.methods.measured import only_measured
 from engine.calibrate.methods.search import SENSITIVE, candidates_of
 from engine.calibrate.methods.sensitivity import local_similarities, mean_cosine
-from engine.calibrate.methods.thresholds import apply_thresholds, only_measured, threshold_sources
+from engine.calibrate.methods.thresholds import apply_thresholds, threshold_sources
 from engine.floats.compare import cosine
 from engine.floats.switched import SwitchedModel, SwitchedSample
-from engine.graph.scales import scale_source
 from engine.ir import calibration_nodes, read_calibration
 from engine.place import PlacementOptions, place
 from engine.terms import CalibrationType, Compatibility
@@ -194,23 +194,16 @@ def test_mix_begins_with_what_is_best_on_the_first_sample_with_weights_as_floats
     assert similar[base] == pytest.approx(max(similar.values()), abs=2e-7)
 
 
-def test_only_what_has_a_threshold_of_its_own_is_measured() -> None:
-    placed = place(residual(), "bayes-e", PlacementOptions()).model
-    sources = {str(node.name): scale_source(node) for node in calibration_nodes(placed)}
-    left = {str(node.name) for node in calibration_nodes(only_measured(placed))}
-    assert left == {name for name in threshold_sources(placed) if not sources[name].follows}
-
-
 def test_mix_looks_at_one_tensor_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.calibrate.methods.search.SENSITIVE", 1.1)
     placed = place(residual(), "bayes-e", PlacementOptions()).model
     data = ArrayData(DATA)
     last = data.read(len(data) - 1, len(data))
-    candidates = candidates_of(CalibrationOptions(calibration_type="mix"))
-    models = [run_calibration(residual(), placed, data, candidate) for candidate in candidates]
-    mixed = run_calibration(residual(), placed, data, CalibrationOptions(calibration_type="mix"))
-    found = thresholds_of(mixed)
-    for name in threshold_sources(placed):
+    options, measured = CalibrationOptions(calibration_type="mix"), only_measured(placed)
+    statistics = collect_for(residual(), [placed], data, options)
+    models = [calibrate(measured, statistics, candidate) for candidate in candidates_of(options)]
+    found = thresholds_of(run_calibration(residual(), placed, data, options))
+    for name in threshold_sources(measured):
         scores = []
         for model in models:
             calibration = next(read_calibration(node) for node in calibration_nodes(model) if node.name == name)

@@ -23,11 +23,10 @@ from engine.calibrate.methods.thresholds import (
     names_before_calibration,
     note_rules,
     threshold_sources,
-    with_slices_apart,
 )
 from engine.calibrate.statistics.statistics import TensorStatistics
 from engine.errors import ModelError, UnsupportedError
-from engine.graph.scales import OWN, Margin, change_scale_source, scale_source
+from engine.graph.scales import Margin, change_scale_source
 from engine.ir import (
     calibration_nodes,
     constant_of,
@@ -227,19 +226,6 @@ def test_the_largest_of_several_tensors_and_fixed_thresholds(fixed: float, expec
     found = apply_thresholds(model, {"x": (1.0,), "c0": (2.0,), "r0": (3.0,), "a": (5.0,), "g": (9.0,)})
     assert read_calibration(by_name(found)["g"]).thresholds.tolist() == [expected]
     assert read_calibration(by_name(found)["a"]).thresholds.tolist() == [6.0]
-
-
-@pytest.mark.parametrize(("shuffle", "apart"), [("HzChannelShuffle", True), ("Slice", False)])
-def test_a_slice_is_measured_by_itself_with_the_scale_of_a_shuffle_not_of_another_slice(
-    shuffle: str, apart: bool
-) -> None:
-    bounds = {"starts": np.asarray([0]), "ends": np.asarray([2]), "axes": np.asarray([1])}
-    slices = [helper.make_node("Slice", ["x", *bounds], [name], name=name) for name in ("root", "part")]
-    model = graph([*slices, helper.make_node("Abs", ["part"], ["y"])], {"x": (1, 4, 3, 3)}, ["root", "y"], bounds)
-    change_scale_source(add_calibration(model, "part"), of="root")
-    next(node for node in model.graph if node.name == "root").op_type = shuffle
-    (node,) = calibration_nodes(with_slices_apart(model))
-    assert (scale_source(node) == OWN) is apart
 
 
 @pytest.mark.parametrize(

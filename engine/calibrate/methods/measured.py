@@ -1,0 +1,99 @@
+"""What the original's ``mix`` measures: tensors that it quantises before any takes the scale of another one.
+
+At that time a tensor is quantised where something computes with it, or where nothing computes with what it is moved to
+or joined in. What moves values (Slice, Transpose, Reshape, Resize, a shuffle) or joins them is passed, and so are
+operands of LeakyRelu and PRelu; what a Split or MaxPool gives has the scale of what they read. Every threshold is that
+of the tensor's own values, where methods are ranked also at a Sigmoid; an image, whose threshold is fixed, is not
+quantised yet (docs/evidence/calibration.md).
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.calibrate.methods.methods import CalibrationOptions
+from engine.calibrate.methods.thresholds import calibrated_constants, calibration_tensors, threshold_sources
+from engine.facts.devices import is_quantised
+from engine.facts.moves import is_passive, keeps_scale, moved_to, waits
+from engine.graph import float_readers
+from engine.graph.scales import OWN, scale_source, set_scale_source
+from engine.ir import WEIGHT_QUANT_ATTRS, attribute, before_calibration, calibration_nodes, constant_of
+from engine.ops.core.base import Tie
+from engine.ops.registry import rule_for
+from engine.terms import CalibrationType
+
+_OF_RESULT = frozenset({Tie.INPUT_TAKES_OUTPUT, Tie.ONE_FOR_BOTH})
+
+
+def tensors_for(placed: ir.Model, options: CalibrationOptions) -> tuple[str, ...]:
+    """The float tensors of which ``options`` need statistics, each once: those of :func:`calibration_tensors`, and for
+    ``mix`` those that it measures.
+    """
+    found = dict.fromkeys(calibration_tensors(placed))
+    if options.calibration_type is CalibrationType.MIX:
+        constants = calibrated_constants(placed)
+        measured = threshold_sources(only_measured(placed)).values()
+        found |= dict.fromkeys(name for name in measured if name not in constants)
+    return tuple(found)
+
+
+def only_measured(placed: ir.Model, *, keeps_fixed: bool = False) -> ir.Model:
+    """A copy of ``placed`` where weights are floats, and all tensors that are not measured.
+
+    Those that are have thresholds of their own. Outputs of the network stay as they are.
+
+    Args:
+        placed: model with ``HzCalibration`` nodes; not changed.
+        keeps_fixed: whether thresholds of Sigmoids are fixed, as where single tensors are quantised.
+    """
+    model = placed.clone()
+    measured = {str(node.name) for node in calibration_nodes(model) if _is_measured(node)}
+    for node in tuple(calibration_nodes(model)):
+        value, result = node.inputs[0], node.outputs[0]
+        if result.is_graph_output() or value is None:
+            continue
+        if str(node.name) in measured:
+            is_fixed = scale_source(node).fixed is not None and constant_of(value) is None
+            if not (keeps_fixed and is_fixed):
+                set_scale_source(node, OWN)
+            continue
+        result.replace_all_uses_with(value)
+        model.graph.remove(node, safe=True)
+    return model
+
+
+def _is_measured(node: ir.Node) -> bool:
+    """Whether ``mix`` measures what the ``HzCalibration`` quantises."""
+    value = before_calibration(node.outputs[0])
+    if attribute(node, "quant_attrs") == WEIGHT_QUANT_ATTRS:
+        return False
+    if constant_of(value) is not None:
+        return True
+    producer = value.producer()
+    if producer is None and scale_source(node).fixed is not None:
+        return False
+    if producer is not None and keeps_scale(producer) and not waits(producer):
+        return False
+    if any(_computes(usage.node) for usage in node.outputs[0].uses()):
+        return True
+    source = scale_source(node)
+    is_own = not source.follows or (source.of is None and source.gated is not None)
+    return is_own and not any(map(_is_wanted, moved_to(value, _passes)))
+
+
+def _passes(reader: ir.Node) -> bool:
+    return is_quantised(reader) and (waits(reader) or keeps_scale(reader) or reader.op_type == "Concat")
+
+
+def _is_wanted(value: ir.Value) -> bool:
+    return any(map(_computes, float_readers(value)))
+
+
+def _computes(reader: ir.Node) -> bool:
+    """Whether what ``reader`` reads is measured for it."""
+    if not is_quantised(reader) or waits(reader) or reader.op_type == "Concat":
+        return False
+    rule = rule_for(reader)
+    if rule is not None and rule.tie(reader) in _OF_RESULT:
+        return False
+    return not is_passive(reader) or any(map(_is_wanted, reader.outputs))
