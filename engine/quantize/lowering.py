@@ -107,7 +107,9 @@ class IntegerGraph:
                         self._float_with_reader.add(_last_calibrated(value))
                     elif _has_float_reader(value):
                         self._float(value)
-            elif not is_calibration(node) and not on_bpu(node):
+            elif is_calibration(node):
+                self._quantize_beside_cpu(node)
+            elif not on_bpu(node):
                 self._copy(node)
         outputs = [self._output(value) for value in self._source.graph.outputs]
         model = self._writer.model(self._source, inputs, outputs, self.march.name)
@@ -167,6 +169,20 @@ class IntegerGraph:
         if own.bits != wanted.bits or not np.array_equal(own.scales, wanted.scales):
             reader = Reader(self._requantizing(value, own.bits, wanted)[0], 0)
         return self._quantize(tensor, str(tensor.name), own, reader, layout)
+
+    def _quantize_beside_cpu(self, calibration: ir.Node) -> None:
+        """HzQuantize of what the CPU computes and reads as well, where that is calibrated: not before its BPU reader.
+
+        Nothing where the march keeps layouts outside, whose Transpose is the reader's (``lines``, two marches).
+        """
+        tensor, value = before_calibration(calibration.outputs[0]), calibration.outputs[0]
+        readers = [usage.node for usage in value.uses()]
+        wanted, name = calibration_of(value), str(tensor.name)
+        on_both = any(map(on_bpu, readers)) and not all(on_bpu(each) or is_calibration(each) for each in readers)
+        if self.march.layout_outside or not on_both or name not in self._floats or name in self._integers:
+            return
+        if wanted is not None and wanted.scales.size == 1:
+            self._quantize(tensor, name, wanted, Reader(name, 0), "NHWC")
 
     def _readable(self, value: ir.Value) -> Calibration | None:
         """How ``value`` is calibrated for its reader, in int8 where that has no int16."""

@@ -387,6 +387,11 @@ def is_table(node: ir.Node) -> bool:
     return rule is not None and rule.wide_results_of_wide_inputs
 
 
+def _is_of_table(site: Chained) -> bool:
+    giver = moved_from(site.result, _moves).producer()
+    return giver is not None and is_table(giver)
+
+
 def _gives_int16(site: Chained) -> bool:
     rule = rule_for(site.chain[-1])
     return rule is not None and rule.int16_outputs
@@ -415,9 +420,9 @@ TAILS: Table[Chained, Width] = Table(
         ),
         Rule(
             "width.table-within",
-            "The result of a table is int16 only at the end: not where the BPU computes behind the CPU again, wherever "
-            "it goes.",
-            Pattern[Chained]("is given by a table", lambda site: is_table(site.chain[-1]))
+            "The result of a table, moved or not, is int16 only at the end: not where the BPU computes behind the CPU "
+            "again, wherever it goes.",
+            Pattern[Chained]("is given by a table, moved or not", _is_of_table)
             & Pattern("reaches no output but by the BPU", lambda site: not reaches_output(site.result)),
             Width.LEFT,
             BAYES,
