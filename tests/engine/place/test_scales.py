@@ -139,15 +139,15 @@ def test_what_is_resized_or_padded_follows_unless_something_computes_with_it(mov
     alone = ties([moved, ("r", "y", CHANNELS)], ["y"], used)
     assert (alone["a"], alone["r"]) == ("r", None)
     both = ties([moved, ("r", "y", CHANNELS), ("a", "z", CHANNELS)], ["y", "z"], used)
-    assert (both["a"], both["r"]) == (None, "a" if moved.op_type == "Resize" else None)
+    assert (both["a"], both["r"]) == (None, "a")
 
 
-def test_a_pad_behind_a_pool_has_its_own_where_the_head_is_computed_with() -> None:
+def test_a_pad_behind_a_pool_takes_that_of_the_head_where_something_computes_with_that() -> None:
     """The channels of blazeface."""
     pool, pad = node("MaxPool", "a", "m", kernel_shape=[1, 1]), node("Pad", "m widths", "r")
     widths = {"widths": np.array([0, 0, 0, 0, 0, 4, 0, 0])}
     found = ties([pool, pad, ("r", "y", 8), ("a", "z", CHANNELS)], ["y", "z"], widths)
-    assert (found["r"], found["a"]) == (None, None)
+    assert (found["r"], found["a"]) == ("a", None)
 
 
 @pytest.mark.parametrize(
