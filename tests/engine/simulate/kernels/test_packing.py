@@ -1,78 +1,75 @@
-"""int8 results that are packed four vectors at a time, equal to the definition: tiles, rows, depthwise windows."""
+"""Rows of accumulators and tiles of dot products to int8, four vectors at a time, equal to the definition."""
 
 from __future__ import annotations
 
-from typing import Any
-
+import numba
 import numpy as np
 import pytest
 
 from engine.native.registers import LANES
-from engine.simulate.kernels.tiles import LEAST_SHIFT, PACKS, ROWS, SHIFTS_WORDS
-from engine.simulate.lowering.convolution import lower_convolution
-from engine.simulate.program import Assembler
-from tests.engine.simulate.kernels.test_convolution import OP, WORD_STAGE, noise
-from tests.engine.simulate.machine import call, compute, instructions
+from engine.simulate.kernels.packing import make_packed_rows, make_packed_tile
+from engine.simulate.kernels.tiles import BIAS, BLOCK_VECTORS, LEAST_SHIFT, OUT_SHIFT, PACKS, PAIR, RIGHT_SHIFT, SCALE
+from engine.simulate.lowering.constants import with_words
+
+LOW, ROWS, STEPS = -100, 8, 5
+PACKED = {vectors: (make_packed_rows(vectors), make_packed_tile(ROWS, vectors)) for vectors in (1, 2)}
+needs_packs = pytest.mark.skipif(not PACKS, reason="rows are packed with AVX2")
 
 
-def stage(channels: int) -> dict[str, Any]:
-    """Scales and shifts of each channel's own, of either sign, so small that many results are at a bound."""
-    return {
-        "right_shift": [k % 3 for k in range(channels)],
-        "scale": [(16384 + 97 * k) * (-1) ** k for k in range(channels)],
-        "out_shift": [LEAST_SHIFT + (5 * k) % 6 for k in range(channels)],
-    }
+def parameters(columns: int) -> np.ndarray:
+    """Scales of either sign and the least shifts, so that results meet both bounds of int16 and int8."""
+    params = np.zeros((7, columns + 2 * LANES), np.int32)
+    channel = np.arange(columns)
+    params[BIAS, :columns], params[RIGHT_SHIFT, :columns] = channel * 700 - 9000, channel % 3
+    params[SCALE, :columns] = np.where(channel % 3 == 0, -15000, 32767) & 0xFFFF
+    params[OUT_SHIFT, :columns] = LEAST_SHIFT + channel % 5
+    return with_words(params)
 
 
-@pytest.mark.parametrize("channels", [LANES, 2 * LANES, 3 * LANES, 4 * LANES, 5 * LANES + 1])
-@pytest.mark.parametrize("pixels", [1, 2, 3, 4, 5, ROWS[0] - 1, ROWS[0], ROWS[0] + 1, 2 * ROWS[1] + 1, 50, 131])
-@pytest.mark.parametrize("added", [None, np.int8, np.int16])
-def test_rows_and_tiles_with_rests(channels: int, pixels: int, added: type | None) -> None:
-    constants = [noise(channels, 1, 1, 6), np.arange(channels, dtype=np.int32) * 300 - 900]
-    inputs = [noise(1, 1, pixels, 6), *constants, np.zeros(channels, np.int8)]
-    sums: dict[str, Any] = {}
-    if added is not None:
-        inputs.append(noise(1, 1, pixels, channels, kind=added))
-        sums = {"use_sumin": 1, "e_scale": [40], "e_shift": [1]}
-    for activation in ("none", "relu"):
-        compute(lower_convolution, OP, inputs, kernel_shape=[1, 1], activation=activation, **stage(channels), **sums)
+def expected(sums: np.ndarray) -> np.ndarray:
+    channel = np.arange(sums.shape[1])
+    narrow = np.clip((sums.astype(np.int64) + channel * 700 - 9000) >> channel % 3, -(1 << 15), (1 << 15) - 1)
+    scaled = narrow * np.where(channel % 3 == 0, -15000, 32767) >> LEAST_SHIFT + channel % 5
+    return np.clip(np.maximum(scaled, LOW), -128, 127).astype(np.int8)
 
 
-@pytest.mark.parametrize("channels", [LANES, 3 * LANES, 3 * LANES + 2])
-@pytest.mark.parametrize("columns", [5, 8, 21])
-@pytest.mark.parametrize("strides", [[1, 1], [2, 2]])
-@pytest.mark.parametrize("group", ["all", "one", "two"])
-def test_windows(channels: int, columns: int, strides: list[int], group: str) -> None:
-    """Of depthwise, dense and grouped convolutions, those of few products included."""
-    groups = {"all": channels, "one": 1, "two": 2 if channels % 2 == 0 else 1}[group]
-    inside = channels // groups
-    constants = [noise(channels, 3, 3, inside), np.arange(channels, dtype=np.int32) * 30, np.zeros(channels, np.int8)]
-    window = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": strides, "group": groups}
-    compute(lower_convolution, OP, [noise(1, 7, columns, channels), *constants], **window, **stage(channels))
+@needs_packs
+@pytest.mark.parametrize("vectors", sorted(PACKED))
+def test_rows_far_apart(vectors: int) -> None:
+    packed_rows, _ = PACKED[vectors]
+
+    @numba.njit
+    def pack(acc: int, step: int, y: int, y_step: int, params: int, pitch: int) -> None:
+        packed_rows(acc, step, y, y_step, ROWS, params, pitch, LOW)
+
+    columns = vectors * LANES
+    assert BLOCK_VECTORS % vectors == 0
+    sums = np.random.default_rng(vectors).integers(-90000, 90000, (ROWS, columns + 3)).astype(np.int32)
+    params, y = parameters(columns), np.full((ROWS, columns + 5), 77, np.int8)
+    pack(sums.ctypes.data, sums.strides[0], y.ctypes.data, y.strides[0], params.ctypes.data, params.strides[0])
+    wanted = expected(sums[:, :columns])
+    np.testing.assert_array_equal(y[:, :columns], wanted)
+    assert np.all(y[:, columns:] == 77)
+    assert {LOW, 127} < set(wanted.ravel().tolist())
 
 
-@pytest.mark.skipif(not PACKS, reason="this CPU's results are packed in registers or not at all")
-@pytest.mark.parametrize(("shift", "packs"), [(LEAST_SHIFT - 1, 0), (LEAST_SHIFT, 1), (31, 1)])
-@pytest.mark.parametrize("bits", [8, 16])
-def test_small_shifts_and_int16_are_computed_a_vector_at_a_time(shift: int, packs: int, bits: int) -> None:
-    program, constants = Assembler(), [noise(16, 1, 1, 8), np.zeros(16, np.int32), np.zeros(16, np.int8)]
-    x = program.input((1, 4, 4, 8), np.int8)
-    changed = WORD_STAGE | {"out_shift": [shift]}
-    lower_convolution(call(OP, x, *constants, kernel_shape=[1, 1], output_bit=bits, **changed), program)
-    assert instructions(program)[-1].fields["packs"] == packs * (bits == 8)
-    assert not SHIFTS_WORDS
+@needs_packs
+@pytest.mark.parametrize("vectors", sorted(PACKED))
+def test_tiles_of_two_pieces(vectors: int) -> None:
+    _, packed_tile = PACKED[vectors]
 
+    @numba.njit
+    def pack(a: int, pitch: int, between: int, w: int, y: int, y_step: int, params: int, params_pitch: int) -> None:
+        packed_tile(a, pitch, 2, between, w, STEPS, y, y_step, params, params_pitch, LOW)
 
-@pytest.mark.skipif(not PACKS, reason="other CPUs stream the weights of panels in their own way")
-@pytest.mark.parametrize(("size", "inside"), [(1, 640), (3, 112)])
-def test_many_weights_are_fetched_ahead(size: int, inside: int) -> None:
-    """The last page that is fetched lies behind the weights."""
-    channels = 448
-    constants = [noise(channels, size, size, inside), np.zeros(channels, np.int32), np.zeros(channels, np.int8)]
-    window = {"kernel_shape": [size, size], "pads": [size // 2] * 4}
-    program, x = Assembler(), noise(1, 5, 5, inside)
-    attributes = window | WORD_STAGE | {"right_shift": [6]}
-    lower_convolution(call(OP, program.input(x.shape, np.int8), *constants, **attributes), program)
-    fields = instructions(program)[-1].fields
-    assert (fields["streams"], bool(fields.get("across"))) == (1, size == 3)
-    compute(lower_convolution, OP, [x, *constants], **attributes)
+    columns, rng = vectors * LANES, np.random.default_rng(vectors)
+    a = rng.integers(-128, 128, (2, ROWS, STEPS, PAIR)).astype(np.int16)
+    w = rng.integers(-128, 128, (2, STEPS, columns, PAIR)).astype(np.int16)
+    params, y = parameters(columns), np.full((ROWS, columns + 5), 77, np.int8)
+    pack(
+        *(a.ctypes.data, a.strides[1], a.strides[0], w.ctypes.data, y.ctypes.data, y.strides[0]),
+        *(params.ctypes.data, params.strides[0]),
+    )
+    sums = np.einsum("prsk,psck->rc", a.astype(np.int64), w.astype(np.int64))
+    np.testing.assert_array_equal(y[:, :columns], expected(sums))
+    assert np.all(y[:, columns:] == 77)

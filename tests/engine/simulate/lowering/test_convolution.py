@@ -17,24 +17,11 @@ from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.machine import run as run_machine
 from engine.simulate.kernels.state import COPIED, RESULT
-from engine.simulate.kernels.tiles import (
-    BIAS,
-    DEPTH,
-    E_LEFT,
-    E_RIGHT,
-    MATRICES,
-    MAX_VECTORS,
-    OUT_SHIFT,
-    RIGHT_SHIFT,
-    SCALE,
-    steps_of,
-)
 from engine.simulate.lowering import choice, convolution
 from engine.simulate.lowering.common import NotLowered
-from engine.simulate.lowering.constants import convolution_parameters, pack_weights
 from engine.simulate.lowering.convolution import lower_convolution, lower_preprocess
 from engine.simulate.program import MOST_TOGETHER, Assembler, Instruction, PythonStep, Tensor, aligned_zeros
-from tests.engine.simulate.machine import call, compute, instructions, kinds, ramp
+from tests.engine.simulate.machine import call, compute, kinds, ramp
 
 OP = "HzSQuantizedConv"
 
@@ -101,140 +88,11 @@ def test_few_channels_by_themselves_are_tables() -> None:
         assert kinds(program) == [found]
 
 
-def test_pixels_lie_beside_each_other_where_vectors_would_be_empty() -> None:
-    """12 pixels of 40 channels: two of them fill whole vectors of 16 (80), or the first count that reaches 128."""
-    program = Assembler()
-    x = program.input((1, 3, 4, 40), np.int8)
-    lower_convolution(call(OP, x, *constants(40, 1), kernel_shape=[1, 1], group=40), program)
-    (step,) = instructions(program)
-    channels = step.operands["x"].shape[3]
-    first = next(n for n in (1, 2, 3, 4, 6, 12) if n * 40 % LANES == 0 or n * 40 >= 128)
-    assert channels == first * 40
-
-
-def test_neighbours_share_the_vectors_of_a_depthwise_window() -> None:
-    """A row of 64 pixels of one channel becomes vectors; the border grows to whole groups."""
-    program = Assembler()
-    x = program.input((1, 4, 64, 1), np.int8)
-    window = {"kernel_shape": [3, 3], "group": 1, "pads": [1, 1, 1, 1]}
-    lower_convolution(call(OP, x, *constants(1, 1, 3, 3), **window), program)
-    pad, step = instructions(program)
-    channels = step.operands["y"].shape[3]
-    assert channels == LANES
-    assert pad.operands["y"].shape[2] % channels == 0
-
-
-@pytest.mark.skipif(MAX_VECTORS * LANES < 16, reason="the channels of two results are more than a panel has")
-def test_neighbours_share_a_window_of_few_bytes() -> None:
-    """Of an image, 5 columns of 3 channels are 15 bytes in one piece: what two results of 8 channels read of a row.
-
-    Products of matrices have registers for four results.
-    """
-    program = Assembler()
-    x = program.input((1, 9, 9, 3), np.int8)
-    window = {"kernel_shape": [3, 3], "strides": [2, 2]}
-    lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[0, 0, 0, 0]), program)
-    x = program.input((1, 9, 25, 3), np.int8)
-    lower_convolution(call(OP, x, *constants(8, 3, 3, 3), **window, pads=[1, 1, 1, 1]), program)
-    even, _, odd = instructions(program)
-    expected = ((1, 4, 1, 32), 27, 8) if MATRICES else ((1, 4, 2, 16), 15, 4)
-    assert (even.operands["y"].shape, even.fields["tap_length"], even.fields["stride_w"]) == expected
-    assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 13, 8), 9, 2)
-
-
-@pytest.mark.skipif(not REGISTERS.quads, reason="rows of a window are not gathered in pieces of 32 bytes")
-def test_neighbours_share_a_window_of_more_bytes_where_that_takes_less_time() -> None:
-    """9 columns of 3 channels are 27 bytes: two results of 8 channels fill a vector, two of 12 leave half of one. Four
-    columns of 16 channels fill a register, and two results of 8 channels a vector."""
-    program = Assembler()
-    window = {"kernel_shape": [7, 7], "strides": [2, 2]}
-    for channels in (8, 12):
-        x = program.input((1, 13, 13, 3), np.int8)
-        lower_convolution(call(OP, x, *constants(channels, 3, 7, 7), **window, pads=[0, 0, 0, 0]), program)
-    x = program.input((1, 3, 6, 16), np.int8)
-    lower_convolution(call(OP, x, *constants(8, 16, 3, 3), kernel_shape=[3, 3]), program)
-    narrow, wide, deep = instructions(program)
-    assert (deep.operands["y"].shape, deep.fields["tap_length"]) == ((1, 1, 2, 16), 64)
-    expected = ((1, 4, 1, 32), 39) if MATRICES else ((1, 4, 2, 16), 27)
-    assert (narrow.operands["y"].shape, narrow.fields["tap_length"]) == expected
-    expected = ((1, 4, 1, 48), 39) if MATRICES else ((1, 4, 4, 12), 21)
-    assert (wide.operands["y"].shape, wide.fields["tap_length"]) == expected
-    x = ramp(1, 9, 13, 3, first=-9)
-    compute(lower_convolution, OP, [x, *constants(8, 3, 7, 7)], **window, right_shift=[6], scale=[9], out_shift=[2])
-    x = ramp(2, 5, 8, 16, first=-9)
-    compute(lower_convolution, OP, [x, *constants(8, 16, 3, 3)], kernel_shape=[3, 3], right_shift=[6], scale=[9])
-
-
 def test_neighbours_in_one_window_are_added_to_what_they_are_added_to() -> None:
     x, e = ramp(1, 3, 8, 1, first=-9), ramp(1, 1, 6, 4, first=-12)
     sums = {"kernel_shape": [3, 3], "use_sumin": 1, "e_scale": [3, 5, 7, 9], "e_shift": [2, -1, 0, -3]}
     stage = {"right_shift": [1, 2, 0, 1], "scale": [3, 4, 5, 6], "out_shift": [1, 0, 2, 1]}
     compute(lower_convolution, OP, [x, *constants(4, 1, 3, 3), e], **stage, **sums)
-
-
-@pytest.mark.parametrize(("quads", "values", "kind"), [(True, 4, np.int8), (False, 2, np.int16)])
-def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> None:
-    channels, kernel = (MAX_VECTORS + 1) * LANES - 1, values + 1
-    weights = (np.arange(channels * kernel) % 100).astype(np.int8).reshape(1, channels, kernel)
-    panels, packed = pack_weights(weights, quads)
-    assert packed.dtype == (np.int8 if MATRICES else kind)
-    widths = panels[:, 0].tolist()
-    assert sum(widths) == MAX_VECTORS + 1
-    assert max(widths) - min(widths) <= 1
-    assert panels[:, 1].tolist() == [0, widths[0] * LANES]
-    steps, copies = steps_of(kernel, quads), 1 if quads or not MATRICES else 2
-    assert panels[:, 2].tolist() == [0, copies * steps * widths[0] * LANES * 4]
-    first = packed[0].view(np.int8)[: panels[1, 2]].view(kind)
-    if MATRICES:  # a vector after the other of each two, those for lower bytes beside those for upper ones
-        pairs = np.split(first, range(2 * LANES * steps * values, len(first), 2 * LANES * steps * values))
-        found = [pair.reshape(steps // DEPTH, -1, DEPTH, LANES, values).swapaxes(1, 2) for pair in pairs]
-        first = np.concatenate([pair.reshape(steps, -1, LANES, values) for pair in found], axis=1)
-        if not quads:
-            np.testing.assert_array_equal(first[:, 1::2], first[:, ::2] << 8)
-        first = first[:, ::copies]
-    first = first.reshape(steps, widths[0] * LANES, values)
-    assert not first[2:].any()
-    np.testing.assert_array_equal(first[0], weights[0, : widths[0] * LANES, :values])
-    np.testing.assert_array_equal(first[1, :, 0], weights[0, : widths[0] * LANES, values])
-    assert not first[1, :, 1:].any()
-
-
-def stage(**lists: Any) -> dict[str, Any]:
-    defaults = {"right_shift": [0], "scale": [1], "out_shift": [0], "use_sumin": 0, "e_scale": [], "e_shift": []}
-    return {name: value if name == "use_sumin" else np.array(value) for name, value in (defaults | lists).items()}
-
-
-def test_parameters_fill_32_bit_lanes() -> None:
-    given = stage(right_shift=[40], scale=[-2], out_shift=[3], use_sumin=1, e_scale=[5, 6], e_shift=[4, -40])
-    params = convolution_parameters(np.array([2**31, -1]), given, 2)
-    assert params[BIAS, :2].tolist() == [-(2**31), -1]
-    assert params[RIGHT_SHIFT, :2].tolist() == [31, 31]
-    assert params[SCALE, :2].tolist() == [0xFFFE] * 2
-    assert params[OUT_SHIFT, :2].tolist() == [3, 3]
-    assert params[E_LEFT, :2].tolist() == [4, 0]
-    assert params[E_RIGHT, :2].tolist() == [0, 31]
-    assert params.shape[1] % LANES == 0
-    assert not params[:, 2:].any()
-
-
-@pytest.mark.parametrize(
-    ("lists", "lowered"),
-    [
-        ({"right_shift": [-1]}, False),
-        ({"out_shift": [-1]}, False),
-        ({"scale": [32767]}, True),
-        ({"scale": [32768]}, False),
-        ({"use_sumin": 1, "e_scale": [65535], "e_shift": [31]}, True),
-        ({"use_sumin": 1, "e_scale": [65536], "e_shift": [0]}, False),
-        ({"use_sumin": 1, "e_scale": [1], "e_shift": [32]}, False),
-    ],
-)
-def test_parameters_that_no_lane_holds(lists: dict[str, Any], lowered: bool) -> None:
-    if lowered:
-        convolution_parameters(np.zeros(2, np.int64), stage(**lists), 2)
-    else:
-        with pytest.raises(NotLowered, match="lies outside what the machine takes"):
-            convolution_parameters(np.zeros(2, np.int64), stage(**lists), 2)
 
 
 def test_what_does_not_belong_together_is_left_to_the_definition() -> None:
