@@ -413,7 +413,8 @@ class SinkReshapeBehindConcat(_Sink):
     (:func:`_joins_alike`): lines of equally wide maps, mean and maximum of tokens, values that become columns of a
     stack, classes behind a pool. Named as by :class:`SinkReshape`. 141 of 141 Concats behind 38 Reshapes asked on
     bayes-e, and 9 on three marches in two networks of questions; the published log of YOLOv13n (twice). Not the boxes
-    of YOLOv8n nor rows of maps with their channels last.
+    of YOLOv8n nor rows of maps with their channels last, nor what others read as well, such as the states of a GRU
+    (two networks).
     """
 
     moves = "Reshape"
@@ -429,6 +430,8 @@ class SinkReshapeBehindConcat(_Sink):
         if not all(_joins_alike(before, after, axis) for before, after in pairs):
             return False
         if len({(*before[:axis], *before[axis + 1 :]) for before, _ in pairs}) > 1:
+            return False
+        if any(value is None or len(value.uses()) > 1 for value in (movement.inputs[0] for movement in movements)):
             return False
         before = pairs[0][0]
         joined = sum(shape[axis] for shape, _ in pairs)

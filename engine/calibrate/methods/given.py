@@ -36,7 +36,8 @@ _MOST_NAMES = 5
 def with_given(placed: ir.Model) -> ir.Model:
     """A copy of ``placed`` with the thresholds that the model's file brought, where they fit.
 
-    Tensors that share a threshold take the one that any of them has. Several thresholds for a tensor that takes but
+    Tensors that share a threshold take the one that any of them has, but for the result of a Pad, which keeps its own
+    (one network: a sum's operand, requantised behind its Pad). Several thresholds for a tensor that takes but
     one become their maximum; one for a weight is that of all its channels. A constant operand takes its own instead of
     its largest magnitude, as the original does (one network: a Mul and an Add). Others stay without.
     """
@@ -88,7 +89,14 @@ def _thresholds(
     shared = {sources[node]: given[name] for node, name in names.items() if node in sources}
     shared |= {source: given[source] for source in shared.keys() & given.keys()}
     own = {node: given[name] for node, name in names.items() if node not in sources}
-    return own | {node: shared[source] for node, source in sources.items() if source in shared}
+    own |= {str(node.name): given[names[str(node.name)]] for node in calibration_nodes(model) if _pads(node, names)}
+    return {node: shared[source] for node, source in sources.items() if source in shared} | own
+
+
+def _pads(calibration: ir.Node, names: Mapping[str, str]) -> bool:
+    """Whether ``calibration`` is of the result of a Pad that the file says something of."""
+    pad = before_calibration(calibration.outputs[0]).producer()
+    return str(calibration.name) in names and pad is not None and pad.op_type == "Pad"
 
 
 def _gated(node: ir.Node, model: ir.Model) -> float:

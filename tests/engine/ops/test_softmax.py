@@ -63,8 +63,19 @@ def test_the_six_nodes_their_names_and_marks() -> None:
     ]
     assert [tuple(node.outputs[0].shape or ()) for node in nodes][:2] == [(1, 4, 1), (1, 4, 8)]
     assert [scale_source(node).fixed for node in nodes] == [None, None, 1.0, None, 1.0, 1.0]
-    wide = SoftmaxRule().decompose(softmax(11, axis=2), wide=True)
-    assert [scale_source(node).fixed for node in wide] == [None, None, 1.0, None, 1.0, None]
+    wide, moved = softmax(11, axis=2), softmax(11, axis=2)
+    reader = ir.node("Transpose", [moved.outputs[0]])
+    assert [scale_source(node).fixed for node in SoftmaxRule().decompose(wide, wide=True)] == [
+        None,
+        None,
+        1,
+        None,
+        1,
+        1,
+    ]
+    parts = SoftmaxRule().decompose(moved, wide=True)
+    assert [scale_source(node).fixed for node in parts] == [None, None, 1, None, 1, None]
+    assert reader.inputs[0] is moved.outputs[0]
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_chosen_methods_reach_graph_outputs_that_nodes_read(
     def second(options: CalibrationOptions) -> float:
         return local_similarities(run_calibration(model, placed, ArrayData({"x": data}), options), feed)["second"]
 
-    assert threshold_sources(placed)["y_before_HzCalibration"] == "y"
+    assert threshold_sources(placed)["y_HzCalibration"] == "y"
     scores = [second(candidate) for candidate in candidates]
     by_max = scores[1]
     assert by_max < max(scores)
