@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx_ir as ir
 
 from engine.chips import GraphRules
 from engine.graph import sole_reader
+from engine.graph.order import Order, joined
 from engine.ir import attribute, mark, static_shape
 from engine.optimize.base import (
     Array,
@@ -26,7 +28,8 @@ from engine.optimize.contract import GraphPass
 
 _LAST_AXIS_FIRST, _LAST_AXIS_BACK = (0, 3, 1, 2), (0, 2, 3, 1)
 """Permutations that make the last axis the channels of a map, and back."""
-
+_CHANNELS = 1
+"""The axis that a convolution sums over."""
 
 MARK_PRODUCT = "hz.product"
 """Mark of convolutions that compute a ``MatMul``: of a map, of :data:`ROWS` that a Reshape makes a map of, or of
@@ -378,23 +381,24 @@ def reader_of_axis(node: ir.Node, axis: int) -> tuple[ir.Node, int] | None:
 def reader_of_channels(node: ir.Node, axis: int) -> ir.Node | None:
     """What alone reads the result of ``node`` behind Transposes and Reshapes that make channels of ``axis``.
 
-    However they join and divide it on the way: ``None`` where its elements are not those of the channels, in order.
+    However they join and divide it on the way: ``None`` where its elements are not those of the channels, in order, or
+    where sizes do not divide each other.
     """
     shape = static_shape(node.outputs[0]) or ()
-    features = np.arange(shape[axis], dtype=np.int32)
-    places = np.broadcast_to(features.reshape([-1 if each == axis else 1 for each in range(len(shape))]), shape)
-    reader = sole_reader(node.outputs[0], once=True)
+    order, step = Order.start(math.prod(shape)), math.prod(shape[axis + 1 :])
+    reader, parts = sole_reader(node.outputs[0], once=True), order.by_dimension(shape)
     while reader is not None and is_standard(reader, "Transpose", "Reshape"):
-        after = static_shape(reader.outputs[0])
-        if after is None or attribute(reader, "perm", ()) is None:
+        if parts is None:
             return None
-        is_transpose = reader.op_type == "Transpose"
-        places = places.transpose(ints(reader, "perm", ())) if is_transpose else places.reshape(after)
+        if reader.op_type == "Transpose":
+            before = static_shape(reader.inputs[0]) or ()
+            order = order.transposed(before, ints(reader, "perm", range(len(before))[::-1]))
+        parts = order.by_dimension(static_shape(reader.outputs[0]) or ())
         reader = sole_reader(reader.outputs[0], once=True)
-    if places.ndim <= 1 or places.shape[1] != features.size:
+    if parts is None or len(parts) < _CHANNELS + 1:
         return None
-    channels = features.reshape([-1 if each == 1 else 1 for each in range(places.ndim)])
-    return reader if bool(np.all(places == channels)) else None
+    channels = ((shape[axis], step),) if shape[axis] > 1 else ()
+    return reader if joined(parts[_CHANNELS]) == channels else None
 
 
 def _are_before(shape: tuple[int, ...], axis: int, reshaped: tuple[int, ...], place: int) -> bool:

@@ -13,7 +13,7 @@ from engine.calibrate.methods.channels import tensors_per_channel
 from engine.calibrate.methods.methods import FIXED_THRESHOLD
 from engine.calibrate.methods.thresholds import names_before_calibration, set_thresholds, threshold_sources
 from engine.facts.devices import on_bpu
-from engine.facts.moves import keeps_scale, moved_to
+from engine.facts.moves import keeps_scale, moved_from, moved_to
 from engine.frontend import preprocess
 from engine.frontend.prepared import given_thresholds, given_types
 from engine.graph.scales import change_scale_source, scale_source
@@ -22,6 +22,7 @@ from engine.ir import (
     before_calibration,
     calibration_nodes,
     constant_of,
+    is_calibration,
     read_calibration,
     shape_of,
 )
@@ -37,9 +38,10 @@ def with_given(placed: ir.Model) -> ir.Model:
     """A copy of ``placed`` with the thresholds that the model's file brought, where they fit.
 
     Tensors that share a threshold take the one that any of them has, but for the result of a Pad, which keeps its own
-    (one network: a sum's operand, requantised behind its Pad). Several thresholds for a tensor that takes but
-    one become their maximum; one for a weight is that of all its channels. A constant operand takes its own instead of
-    its largest magnitude, as the original does (one network: a Mul and an Add). Others stay without.
+    and gives it to what it is moved to (one network: a sum's operand, requantised behind its Pad). Several thresholds
+    for a tensor that takes but one become their maximum; one for a weight is that of all its channels. A constant
+    operand takes its own instead of its largest magnitude, as the original does (one network: a Mul and an Add). Others
+    stay without.
     """
     model = placed.clone()
     given, types, names = given_thresholds(model), given_types(model), _names_in_file(model)
@@ -89,14 +91,22 @@ def _thresholds(
     shared = {sources[node]: given[name] for node, name in names.items() if node in sources}
     shared |= {source: given[source] for source in shared.keys() & given.keys()}
     own = {node: given[name] for node, name in names.items() if node not in sources}
-    own |= {str(node.name): given[names[str(node.name)]] for node in calibration_nodes(model) if _pads(node, names)}
-    return {node: shared[source] for node, source in sources.items() if source in shared} | own
+    found = own | {node: shared[source] for node, source in sources.items() if source in shared}
+    return found | _behind_pads(model, given, names)
 
 
-def _pads(calibration: ir.Node, names: Mapping[str, str]) -> bool:
-    """Whether ``calibration`` is of the result of a Pad that the file says something of."""
-    pad = before_calibration(calibration.outputs[0]).producer()
-    return str(calibration.name) in names and pad is not None and pad.op_type == "Pad"
+def _behind_pads(
+    model: ir.Model, given: Mapping[str, Sequence[float]], names: Mapping[str, str]
+) -> dict[str, Sequence[float]]:
+    """What the file says of results of Pads, for these and for what they are moved to."""
+    nodes = {before_calibration(node.outputs[0]): str(node.name) for node in calibration_nodes(model)}
+    found = {}
+    for value, node in nodes.items():
+        head = moved_from(value, lambda each: is_calibration(each) or _moves_on_bpu(each))
+        pad, name = head.producer(), names.get(nodes.get(head, ""))
+        if pad is not None and pad.op_type == "Pad" and name is not None:
+            found[node] = given[name]
+    return found
 
 
 def _gated(node: ir.Node, model: ir.Model) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.compile.motion import Motion, Order, merged_permutation, motions_of, rearranged_inputs
+from engine.compile.motion import Motion, merged_permutation, motions_of, rearranged_inputs
 
 PLANES, PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
 Step = tuple[int, ...] | list[int]
@@ -163,35 +163,3 @@ def test_a_transposition_and_its_inverse_leave_everything_in_place(perm: list[in
     inverse = tuple(int(axis) for axis in np.argsort(perm))
     found = motions(shape, tuple(perm), inverse)
     assert not {Motion.ROWS, Motion.ELEMENTS} & set(found[-1:])
-
-
-@given(st.data())
-def test_the_order_of_elements_follows_any_chain(data: st.DataObject) -> None:
-    """Sizes are products of the same factors in any order, or such that axes must be cut where they cannot be."""
-    factors = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
-    count = int(np.prod(factors))
-    order, elements = Order.start(count), np.arange(count)
-    for _ in range(data.draw(st.integers(1, 4))):
-        mixed = data.draw(st.permutations(factors))
-        cuts = sorted(data.draw(st.sets(st.integers(1, len(factors) - 1), max_size=3))) if len(factors) > 1 else []
-        shape = [int(np.prod(mixed[a:b])) for a, b in pairwise([0, *cuts, len(factors)])]
-        perm = data.draw(st.permutations(range(len(shape))))
-        order, elements = order.transposed(shape, perm), elements.reshape(shape).transpose(perm).ravel()
-        np.testing.assert_array_equal(order.elements(), elements)
-        assert order.in_place == bool((np.diff(elements) == 1).all())
-
-
-def test_axes_that_do_not_divide_each_other() -> None:
-    order = Order.start(36).transposed((6, 6), (1, 0))
-    assert order.axes == ((6, 1), (6, 6))
-    mixed = order.transposed((4, 9), (1, 0))
-    assert not isinstance(mixed.axes, tuple)
-    assert mixed.transposed((9, 4), (1, 0)).transposed((6, 6), (1, 0)).in_place
-
-
-def test_an_order_takes_no_memory_for_large_tensors() -> None:
-    shape = (1, 4096, 4096, 1024)
-    order = Order.start(int(np.prod(shape, dtype=np.int64))).transposed(shape, PLANES)
-    assert order.axes == ((1024, 1), (4096 * 4096, 1024))
-    assert order.transposed((1, 1024, 4096, 4096), PIXELS).in_place
-    assert Order.start(0).transposed((2, 0, 3), (2, 1, 0)).in_place

@@ -16,6 +16,7 @@ from engine.optimize.dense import (
     MatMulToConv,
     dense_of,
     flattened_map,
+    reader_of_channels,
 )
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, node, normal
@@ -290,3 +291,36 @@ def test_a_factor_along_the_axis_of_a_product_becomes_part_of_it() -> None:
 def test_single_numbers_have_no_last_axis() -> None:
     before = build([node("Mul", "x k", "m"), node("Neg", "m")], {"x": ()}, ["y"], {"k": np.float32(2)})
     assert operators(optimized(before)) == ["Mul", "Neg"]
+
+
+class TestReaderOfChannels:
+    """A number per channel behind movements of a map of 4096 x 4096 pixels, whose elements nothing writes down."""
+
+    SIZE = 4096
+
+    def reader(self, *steps: Any, axis: int = 3) -> str | None:
+        """What :func:`reader_of_channels` finds behind permutations (tuples) and shapes (lists)."""
+        nodes, constants = [node("Mul", "x s", "y0", name="scale")], {"s": normal(8), "w": normal(4, 8, 1, 1)}
+        for index, step in enumerate(steps):
+            target = f"y{index + 1}"
+            if isinstance(step, tuple):
+                nodes.append(node("Transpose", f"y{index}", target, perm=list(step)))
+            else:
+                constants[f"shape{index}"] = np.array(step, np.int64)
+                nodes.append(node("Reshape", f"y{index} shape{index}", target))
+        nodes.append(node("Conv", f"y{len(steps)} w", "z", name="conv", kernel_shape=[1, 1]))
+        model = build(nodes, {"x": (1, self.SIZE, self.SIZE, 8)}, ["z"], constants)
+        found = reader_of_channels(next(each for each in model.graph if each.op_type == "Mul"), axis)
+        return None if found is None else str(found.name)
+
+    def test_channels_are_turned_to_the_front(self) -> None:
+        assert self.reader((0, 3, 1, 2)) == "conv"
+
+    def test_windows_of_pixels_are_cut_and_turned(self) -> None:
+        half = self.SIZE // 2
+        windows = [[1, half, 2, half, 2, 8], (0, 2, 4, 1, 3, 5), [4, half, half, 8], (0, 3, 1, 2)]
+        assert self.reader(*windows) == "conv"
+
+    def test_an_axis_that_is_no_channels_is_none(self) -> None:
+        assert self.reader((0, 3, 2, 1), axis=1) is None
+        assert self.reader([1, 8, self.SIZE, self.SIZE]) is None
