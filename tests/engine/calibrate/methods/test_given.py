@@ -250,3 +250,28 @@ def test_a_constant_operand_takes_its_own_threshold_before_its_largest_magnitude
     assert thresholds(with_given(placed))[str(constant.name)] == [0.125]
     placed.metadata_props["hz.given_thresholds"] = json.dumps({"x": [1.0]})
     assert thresholds(with_given(placed))[str(constant.name)] == [], "without one its largest magnitude is used"
+
+
+def test_what_lies_behind_a_pad_has_what_the_file_says_of_its_result() -> None:
+    """Its result would take the threshold of ``r``, which a convolution reads, and what is cut out of it as well."""
+    first, last = (np.ones((8, channels, 1, 1), np.float32) for channels in (8, 12))
+    numbers = {"pads": [0, 2, 0, 0, 0, 2, 0, 0], "begin": [0], "end": [6], "axis": [2]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["r"], name="first"),
+        helper.make_node("Conv", ["r", "w1"], ["q"], name="own"),
+        helper.make_node("Pad", ["r", "pads"], ["p"], name="widen"),
+        helper.make_node("Slice", ["p", "begin", "end", "axis"], ["s"], name="cut"),
+        helper.make_node("Conv", ["p", "w2"], ["y"], name="whole"),
+        helper.make_node("Conv", ["s", "w2"], ["z"], name="part"),
+    ]
+    constants = {name: np.array(values, np.int64) for name, values in numbers.items()}
+    constants |= {"w0": first, "w1": first, "w2": last}
+    model = optimize(graph(nodes, {"x": (1, 8, 8, 8)}, ["q", "y", "z"], constants), "bayes-e")
+    placed = place(model, "bayes-e", PlacementOptions()).model
+    sources = {str(node.name): scale_source(node).of for node in calibration_nodes(placed)}
+    assert [sources[f"{name}_HzCalibration"] for name in "ps"] == ["r", "r"]
+    for given, expected in (({"r": [1.0], "p": [2.0], "s": [2.0]}, [2.0, 2.0]), ({"r": [1.0], "p": [2.0]}, [2.0, 2.0])):
+        placed.metadata_props["hz.given_thresholds"] = json.dumps(given)
+        found = thresholds(with_given(placed))
+        assert found["r_HzCalibration"] == [1.0]
+        assert [found[f"{name}_HzCalibration"][0] for name in "ps"] == expected
