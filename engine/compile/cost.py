@@ -22,11 +22,13 @@ from engine.compile.overheads import (
     is_plain,
     overhead_us,
     product_columns,
+    small_table_elements,
     uneven_pixels,
     unfused_wait_us,
     wide_pool_us,
 )
 from engine.compile.packing import round_up
+from engine.compile.rowwise import besides, told_by_rows
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, as_map, nv12_bytes
 from engine.compile.tokens import cut_tokens
@@ -140,19 +142,26 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
     """Those of layers of which each loads, works and stores by itself."""
     found = unfused_costs(schedule.layers, latency, schedule.input_names)
     arranging = _arranging_ns(schedule, latency)
+    makers, entering = {layer.output: layer for layer in schedule.layers}, set(schedule.input_names)
     for layer, cost, arranged, (straight, detour) in zip(schedule.layers, found, arranging, traffic, strict=True):
         half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
         work = _kernel_ns(layer, latency) / 1000 if computes else transfer_us(Traffic(half, half), latency.fitted)
         waits, drains = cost.wait_us, drain_us(layer, latency)
         rows = latency.alone_by_rows
-        if rows is not None and _is_told_by_rows(layer):
-            waits = _rows_wait_us(layer, rows, any(name in schedule.input_names for name in layer.inputs))
-            waits += arranged / 1000
+        if rows is not None and told_by_rows(layer):
+            more = besides(layer, makers, entering, rows)
+            waits = _rows_wait_us(layer, rows, any(name in entering for name in layer.inputs))
+            waits += arranged / 1000 + more.wait_us
+            work = work if more.work_us is None else more.work_us
             moving: float | None = transfer_us(straight + detour, latency.fitted)
-        elif latency.unfused_computes:
-            waits += overhead_us(layer, Overlap.GROUPS, latency)
-            moving = transfer_us(told_traffic(layer, cost, latency), latency.fitted)
+        elif rows is not None:
+            more = besides(layer, makers, entering, rows)
+            if small_table_elements(layer, latency.small_tables):
+                waits = rows.table_us
+            waits += overhead_us(layer, Overlap.GROUPS, latency) + arranged / 1000 + more.wait_us
+            moved = told_traffic(layer, cost, latency) + Traffic(more.loaded, more.stored)
+            moving = transfer_us(moved, latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
             work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
             work += average_us(layer, latency) + latency.alone.vector_us * cost.passes.pixels
@@ -174,20 +183,12 @@ def _is_of_each_channel(layer: Layer) -> bool:
     return layer.input_shapes[0][-1] == layer.output_shape[-1]
 
 
-def _is_told_by_rows(layer: Layer) -> bool:
-    """Whether what a layer moves at O0 is its traffic: a convolution or a dense layer of bytes that adds nothing up."""
-    plain = layer.input_bits < _WIDE_BITS and len(layer.inputs) == 1
-    return plain and layer.kind in OF_WEIGHTS and layer.spread == (1, 1)
-
-
 def _rows_wait_us(layer: Layer, rows: AloneByRows, enters: bool) -> float:
     """What such a layer waits for besides its traffic."""
     before, after = (_in_four(shape) for shape in (layer.input_shapes[0], layer.output_shape))
     leaves = layer.output_bits >= _ACCUMULATOR_BITS
     image = enters and before[3] <= IMAGE_CHANNELS
     waits = rows.layer_us + rows.entering_us * enters + rows.leaving_us * leaves
-    uneven = before[3] % (rows.entering_block if enters else rows.block) > 0 or after[3] % rows.block > 0
-    waits += rows.part_us * after[0] * after[1] * (uneven and not image)
     stepped = rows.stepped_image_us if image else rows.stepped_us
     waits += stepped * before[0] * before[1] * (enters and max(layer.strides) > 1)
     return waits + rows.plane_us * after[0] * after[1] * after[3] * (leaves and after[2] % rows.block > 0)
@@ -475,7 +476,9 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
         case CostKind.MUL if len(set(layer.input_shapes)) > 1 and not _has_one_channel(layer):
             return elements / fitted.elementwise_rate
         case CostKind.MUL:
-            return elements / fitted.multiply_rate
+            small = latency.small_tables
+            padded = small is not None and len(layer.output_shape) == 4
+            return (small.by_rows(layer.output_shape) if small and padded else elements) / fitted.multiply_rate
         case CostKind.POOL if latency.pools_by_taps and layer.overlaps:
             return sum(tap_elements(layer, latency)) / layer.strides[1] / fitted.window_rate
         case CostKind.POOL if layer.input_bits >= _WIDE_BITS or is_averaged_by_pixel(layer, latency):

@@ -16,6 +16,7 @@ from engine.compile.motion import Motion
 from engine.compile.overheads import is_copied, is_plain, small_table_elements
 from engine.compile.packing import round_up
 from engine.compile.passes import Passes
+from engine.compile.rowwise import besides, told_by_rows
 from engine.compile.schedule import InputTensor, Schedule
 from engine.compile.sizes import IMAGE_CHANNELS, activation_bytes, as_map, ddr_bytes, nv12_bytes, row_width
 from engine.compile.unfused import UnfusedCost, unfused_costs
@@ -92,6 +93,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     at_hand: set[str] = set()
     copied = _copied(schedule, latency)
     before = ""
+    by_rows = latency.alone_by_rows if schedule.is_told_by_layer else None
     wide_results = any(layer.output_bits == _ACCUMULATOR_BITS for layer in schedule.layers if layer.output in outputs)
     result = []
     for position, layer in enumerate(schedule.layers):
@@ -121,7 +123,12 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=size, stores=_further_maps(layer.output_shape))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        straight += _in_passes(layer, latency) + _in_phases(layer, latency) + _by_taps(layer, latency)
+        straight += _in_passes(layer, latency)
+        if by_rows is None:
+            straight += _in_phases(layer, latency) + _by_taps(layer, latency)
+        else:
+            more = besides(layer, producers, inputs, by_rows)
+            straight += Traffic(more.loaded, more.stored)
         straight += _in_vectors(layer, schedule, latency)
         at_hand.add(layer.output)
         before = layer.output
@@ -150,7 +157,7 @@ def _at_least_told(schedule: Schedule, latency: Latency, found: Sequence[LayerTr
     ):
         told = told_traffic(layer, cost, latency)
         moved = straight + detour
-        more = layer.kind not in OF_WEIGHTS and told.loaded + told.stored > moved.loaded + moved.stored
+        more = not (layer.kind in OF_WEIGHTS or told_by_rows(layer)) and told.loaded + told.stored > moved.loaded + moved.stored
         yield (straight, told - straight) if more else (straight, detour)
 
 

@@ -162,7 +162,7 @@ def unfused_costs(
         latency: of the march.
         inputs: names of the tensors that the subgraph loads; None: all that no layer gives.
     """
-    every = unfused_parts(layers, latency.input_row.block)
+    every = unfused_parts(layers, latency.input_row.block, inputs if latency.alone is None else None)
     for layer, parts, passes in zip(layers, every, layer_passes(layers, latency, inputs), strict=True):
         told = parts if passes is None else [part for part in parts[:-1] if not part[0].startswith(WANTED)]
         if passes is not None and layer.kind is CostKind.RESHAPE:
@@ -186,13 +186,16 @@ def _constants(kind: str, latency: Latency) -> UnfusedLayer:
     return known.get(kind, unknown)
 
 
-def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[str, Amounts]]]:
+def unfused_parts(
+    layers: Sequence[Layer], block: int, inputs: Collection[str] | None = None
+) -> Iterator[list[tuple[str, Amounts]]]:
     """The kinds and amounts of each layer: its own last, layout changes first, one for all readers, and that of what
     leaves in two layouts.
 
     Args:
         layers: of a subgraph, in running order.
         block: pixels of a vector.
+        inputs: names of the tensors that the subgraph loads; None: all that no layer gives.
     """
     makers = {layer.output: layer for layer in layers}
     readers: dict[str, list[Layer]] = defaultdict(list)
@@ -217,7 +220,7 @@ def unfused_parts(layers: Sequence[Layer], block: int) -> Iterator[list[tuple[st
             parts.append((_called(wanted), dict(_amounts_of_map(layer.output_shape, layer.output_bits))))
         own = _kind(layer, makers, readers)
         inner = layer.kind not in _CONVOLVING or layer.output_bits >= _ACCUMULATOR_BITS
-        if own and not inner and any(_enters(name, makers) for name in layer.inputs):
+        if own and not inner and any(_enters(name, makers, inputs) for name in layer.inputs):
             own = f"{own}_image" if layer.input_shapes[0][-1] <= IMAGE_CHANNELS else f"{own}_entering"
         if own:
             parts.append((_called(own), dict(_amounts(layer, makers, readers))))
@@ -509,12 +512,13 @@ def _cuts_deep(layer: Layer) -> bool:
     return layer.kind is CostKind.RESHAPE and single and len(layer.output_shape) > _MAP_RANK
 
 
-def _enters(name: str, makers: Mapping[str, Layer]) -> bool:
+def _enters(name: str, makers: Mapping[str, Layer], inputs: Collection[str] | None = None) -> bool:
     """Whether a tensor comes from outside, perhaps in another shape."""
     maker = makers.get(name)
     while maker is not None and maker.kind is CostKind.RESHAPE and maker.motion in (Motion.VIEW, Motion.NONE):
-        maker = makers.get(maker.inputs[0])
-    return maker is None
+        name = maker.inputs[0]
+        maker = makers.get(name)
+    return maker is None and (inputs is None or name in inputs)
 
 
 def _skips(layer: Layer) -> bool:

@@ -534,7 +534,18 @@ class AloneByRows(Data):
         layer_us: each layer, ...
         entering_us: ... and where what it reads comes from outside, ...
         leaving_us: ... or its int32 result leaves.
-        part_us: row of a result where its channels, or those that are read, end with a part of a block; no image's.
+        read_row_us: row of what is read whose channels end with a part of a block, ...
+        made_row_us: ... and of a result of which they do so, ...
+        deep_row_us: ... or of what a depthwise layer left, by larger blocks, ...
+        entered_row_us: ... and of what comes from outside, but of an image.
+        table_us: table that is looked up element by element.
+        gate_row_us: row, of sixteen pixels, of a map that is multiplied by a pixel.
+        planar_us: map of bytes that leaves a layer of weights channel by channel, ...
+        planar_row_us: ... and each row of each channel of it.
+        step_us: each step of 3 x 3 of a maximum of windows.
+        phase_us: each phase of a dilated layer, ...
+        transposed_us: ... all of a transposed one, ...
+        phase_row_us: ... and rows of phases whose channels end with a part of a block.
         entering_block: channels of a block of what comes from outside.
         stepped_us: row of a map that enters and is read in steps, ...
         stepped_image_us: ... and of an image.
@@ -546,7 +557,18 @@ class AloneByRows(Data):
     layer_us: float
     entering_us: float
     leaving_us: float
-    part_us: float
+    read_row_us: float
+    made_row_us: float
+    deep_row_us: float
+    entered_row_us: float
+    table_us: float
+    gate_row_us: float
+    planar_us: float
+    planar_row_us: float
+    step_us: float
+    phase_us: float
+    transposed_us: float
+    phase_row_us: float
     stepped_us: float
     stepped_image_us: float
     plane_us: float
