@@ -41,7 +41,6 @@ from engine.compile.traffic import (
     layer_traffic,
     shuffling_depth,
     tap_elements,
-    told_traffic,
 )
 from engine.compile.unfused import COMPUTED, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -142,7 +141,8 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
     """Those of layers of which each loads, works and stores by itself."""
     found = unfused_costs(schedule.layers, latency, schedule.input_names)
     arranging = _arranging_ns(schedule, latency)
-    makers, entering = {layer.output: layer for layer in schedule.layers}, set(schedule.input_names)
+    makers, entering = {layer.output: layer for layer in schedule.layers}, schedule.input_names
+    read = {name for layer in schedule.layers for name in layer.inputs}
     for layer, cost, arranged, (straight, detour) in zip(schedule.layers, found, arranging, traffic, strict=True):
         half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
@@ -150,18 +150,17 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
         waits, drains = cost.wait_us, drain_us(layer, latency)
         rows = latency.alone_by_rows
         if rows is not None and told_by_rows(layer):
-            more = besides(layer, makers, entering, rows)
+            more = besides(layer, makers, entering, read, rows)
             waits = _rows_wait_us(layer, rows, any(name in entering for name in layer.inputs))
             waits += arranged / 1000 + more.wait_us
             work = work if more.work_us is None else more.work_us
             moving: float | None = transfer_us(straight + detour, latency.fitted)
         elif rows is not None:
-            more = besides(layer, makers, entering, rows)
+            more = besides(layer, makers, entering, read, rows)
             if small_table_elements(layer, latency.small_tables):
                 waits = rows.table_us
             waits += overhead_us(layer, Overlap.GROUPS, latency) + arranged / 1000 + more.wait_us
-            moved = told_traffic(layer, cost, latency) + Traffic(more.loaded, more.stored)
-            moving = transfer_us(moved, latency.fitted)
+            moving = transfer_us(straight + detour, latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
             work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
             work += average_us(layer, latency) + latency.alone.vector_us * cost.passes.pixels
@@ -191,7 +190,8 @@ def _rows_wait_us(layer: Layer, rows: AloneByRows, enters: bool) -> float:
     waits = rows.layer_us + rows.entering_us * enters + rows.leaving_us * leaves
     stepped = rows.stepped_image_us if image else rows.stepped_us
     waits += stepped * before[0] * before[1] * (enters and max(layer.strides) > 1)
-    return waits + rows.plane_us * after[0] * after[1] * after[3] * (leaves and after[2] % rows.block > 0)
+    ragged = round_up(after[2], rows.drained) % rows.block > 0
+    return waits + rows.plane_us * after[0] * after[1] * after[3] * (leaves and ragged)
 
 
 def _in_four(shape: Sequence[int]) -> Sequence[int]:

@@ -24,6 +24,8 @@ _ROW, _CHANNELS = 8, 4
 """Pixels and channels that maps are padded to."""
 _DEEP_ROW, _DEEP_CHANNELS = 16, 16
 """Those of maps of depthwise layers; in steps rows of what they read have twice as many pixels."""
+_PLANAR_ROW = 32
+"""Pixels that rows of a channel are padded to."""
 _READ_PASSES, _MADE_PASSES = 6.66, 6.46
 """How often a step of a maximum loads, and stores, what it reads and what it computes."""
 _PHASED_PASSES, _PHASE_LOADS = 12, 3
@@ -60,18 +62,21 @@ class Besides:
         )
 
 
-def besides(layer: Layer, makers: Mapping[str, Layer], inputs: Collection[str], rows: AloneByRows) -> Besides:
+def besides(
+    layer: Layer, makers: Mapping[str, Layer], inputs: Collection[str], read: Collection[str], rows: AloneByRows
+) -> Besides:
     """What ``layer`` takes besides.
 
     Args:
         layer: of a subgraph.
         makers: the layers of the subgraph by the tensors that they give.
         inputs: names of the tensors that enter.
+        read: names of those that layers of the subgraph read.
         rows: the constants of the march.
     """
     if layer.output_bits < _NARROW_BITS or any(len(shape) > _MAP_RANK for shape in _shapes(layer)):
         return Besides()
-    found = Besides(wait_us=_rows_us(layer, makers, inputs, rows)) + _left(layer, makers, rows)
+    found = Besides(wait_us=_rows_us(layer, makers, inputs, rows)) + _left(layer, makers, read, rows)
     match layer.kind:
         case CostKind.POOL if takes_steps(layer):
             return found + _maxima(layer, rows)
@@ -132,17 +137,18 @@ def _rows_us(layer: Layer, makers: Mapping[str, Layer], inputs: Collection[str],
     return waits + rows.made_row_us * batch * height * made
 
 
-def _left(layer: Layer, makers: Mapping[str, Layer], rows: AloneByRows) -> Besides:
-    """Maps of bytes that leave: one of weights that does so channel by channel is turned, and what reads one that
-    leaves takes it from another layout.
+def _left(layer: Layer, makers: Mapping[str, Layer], read: Collection[str], rows: AloneByRows) -> Besides:
+    """Maps of bytes that leave: those that do so channel by channel are turned, and what reads them inside takes them
+    from another layout.
     """
     found = Besides()
-    if layer.kind in OF_WEIGHTS and layer.planar and _leaves_bytes(layer):
-        batch, height, _, channels = _map(layer.output_shape)
-        found += Besides(wait_us=rows.planar_us + rows.planar_row_us * batch * height * channels)
+    if layer.planar and _leaves_bytes(layer):
+        batch, height, width, channels = _map(layer.output_shape)
+        size = batch * height * (channels * round_up(width, _PLANAR_ROW) + _padded((1, 1, width, channels), _DEEP_ROW, _CHANNELS))
+        found += Besides(size, size, rows.planar_us)
     for name in dict.fromkeys(layer.inputs) if layer.kind in OF_WEIGHTS else ():
         maker = makers.get(name)
-        if maker is not None and maker.kind in OF_WEIGHTS and _leaves_bytes(maker):
+        if maker is not None and _leaves_bytes(maker):
             size = _padded(_map(maker.output_shape), _DEEP_ROW, _DEEP_CHANNELS)
             found += Besides(round(_LEFT_LOADS * size), round(_LEFT_STORES * size))
     return found

@@ -93,6 +93,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
     at_hand: set[str] = set()
     copied = _copied(schedule, latency)
     before = ""
+    read = {name for layer in schedule.layers for name in layer.inputs}
     by_rows = latency.alone_by_rows if schedule.is_told_by_layer else None
     wide_results = any(layer.output_bits == _ACCUMULATOR_BITS for layer in schedule.layers if layer.output in outputs)
     result = []
@@ -127,7 +128,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         if by_rows is None:
             straight += _in_phases(layer, latency) + _by_taps(layer, latency)
         else:
-            more = besides(layer, producers, inputs, by_rows)
+            more = besides(layer, producers, inputs, read, by_rows)
             straight += Traffic(more.loaded, more.stored)
         straight += _in_vectors(layer, schedule, latency)
         at_hand.add(layer.output)

@@ -540,8 +540,7 @@ class AloneByRows(Data):
         entered_row_us: ... and of what comes from outside, but of an image.
         table_us: table that is looked up element by element.
         gate_row_us: row, of sixteen pixels, of a map that is multiplied by a pixel.
-        planar_us: map of bytes that leaves a layer of weights channel by channel, ...
-        planar_row_us: ... and each row of each channel of it.
+        planar_us: map of bytes that leaves channel by channel.
         step_us: each step of 3 x 3 of a maximum of windows.
         phase_us: each phase of a dilated layer, ...
         transposed_us: ... all of a transposed one, ...
@@ -549,7 +548,7 @@ class AloneByRows(Data):
         entering_block: channels of a block of what comes from outside.
         stepped_us: row of a map that enters and is read in steps, ...
         stepped_image_us: ... and of an image.
-        plane_us: row of each channel of an int32 result whose rows are no whole blocks.
+        plane_us: row of each channel of an int32 result whose rows, padded to ``drained`` pixels, are no whole blocks.
         block: pixels and channels of a block.
         layers: whose times the constants rest on.
     """
@@ -564,7 +563,6 @@ class AloneByRows(Data):
     table_us: float
     gate_row_us: float
     planar_us: float
-    planar_row_us: float
     step_us: float
     phase_us: float
     transposed_us: float
@@ -573,6 +571,7 @@ class AloneByRows(Data):
     stepped_image_us: float
     plane_us: float
     block: int = 8
+    drained: int = 4
     entering_block: int = 8
     layers: int = 0
 
