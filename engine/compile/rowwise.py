@@ -1,7 +1,7 @@
 """What layers move and wait for at O0 besides their maps, on marches whose maps lie row by row (bernoulli2).
 
-There a map passes through DDR once for each layer that reads it. Some layers want it in rows of more pixels or channels,
-take it in steps or phase by phase, or leave it in another layout: each such step loads, stores and waits besides.
+There a map passes through DDR once for each layer that reads it. Some layers want it in rows of more pixels or
+channels, take it in steps or phase by phase, or leave it in another layout: each such step loads, stores and waits.
 ``docs/evidence/latency.md`` has what was asked.
 """
 
@@ -57,9 +57,7 @@ class Besides:
 
     def __add__(self, other: Besides) -> Besides:
         work = self.work_us if other.work_us is None else other.work_us
-        return Besides(
-            self.loaded + other.loaded, self.stored + other.stored, self.wait_us + other.wait_us, work
-        )
+        return Besides(self.loaded + other.loaded, self.stored + other.stored, self.wait_us + other.wait_us, work)
 
 
 def besides(
@@ -112,7 +110,9 @@ def told_by_rows(layer: Layer) -> bool:
 
 def takes_steps(layer: Layer) -> bool:
     """Whether a layer takes the maximum of windows in steps of one pixel, which it does in steps of 3 x 3."""
-    return layer.kind is CostKind.POOL and layer.largest_of_windows and layer.strides == (1, 1) and max(layer.kernel) > 1
+    return (
+        layer.kind is CostKind.POOL and layer.largest_of_windows and layer.strides == (1, 1) and max(layer.kernel) > 1
+    )
 
 
 def _rows_us(layer: Layer, makers: Mapping[str, Layer], inputs: Collection[str], rows: AloneByRows) -> float:
@@ -144,7 +144,11 @@ def _left(layer: Layer, makers: Mapping[str, Layer], read: Collection[str], rows
     found = Besides()
     if layer.planar and _leaves_bytes(layer):
         batch, height, width, channels = _map(layer.output_shape)
-        size = batch * height * (channels * round_up(width, _PLANAR_ROW) + _padded((1, 1, width, channels), _DEEP_ROW, _CHANNELS))
+        size = (
+            batch
+            * height
+            * (channels * round_up(width, _PLANAR_ROW) + _padded((1, 1, width, channels), _DEEP_ROW, _CHANNELS))
+        )
         found += Besides(size, size, rows.planar_us)
     for name in dict.fromkeys(layer.inputs) if layer.kind in OF_WEIGHTS else ():
         maker = makers.get(name)
@@ -183,7 +187,11 @@ def _deep(layer: Layer) -> Besides:
     before, after = _map(layer.input_shapes[0]), _map(layer.output_shape)
     row = _DEEP_ROW * (1 + (max(layer.strides) > 1))
     read = _padded(before, row, _DEEP_CHANNELS) - _padded(before, _ROW, _CHANNELS)
-    made = 0 if layer.output_bits > _NARROW_BITS else _padded(after, _DEEP_ROW, _CHANNELS) - _padded(after, _ROW, _CHANNELS)
+    made = (
+        0
+        if layer.output_bits > _NARROW_BITS
+        else _padded(after, _DEEP_ROW, _CHANNELS) - _padded(after, _ROW, _CHANNELS)
+    )
     return Besides(read + made, read + made)
 
 

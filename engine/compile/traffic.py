@@ -158,7 +158,10 @@ def _at_least_told(schedule: Schedule, latency: Latency, found: Sequence[LayerTr
     ):
         told = told_traffic(layer, cost, latency)
         moved = straight + detour
-        more = not (layer.kind in OF_WEIGHTS or told_by_rows(layer)) and told.loaded + told.stored > moved.loaded + moved.stored
+        more = (
+            not (layer.kind in OF_WEIGHTS or told_by_rows(layer))
+            and told.loaded + told.stored > moved.loaded + moved.stored
+        )
         yield (straight, told - straight) if more else (straight, detour)
 
 

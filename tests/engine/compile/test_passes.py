@@ -203,9 +203,9 @@ def test_on_bernoulli2_layers_of_weights_wait_by_rows() -> None:
     first, second = layer_costs(both, latency)
     rows = latency.alone_by_rows
     assert rows is not None
-    stepped = 24 * rows.stepped_us + 12 * rows.part_us
+    stepped = 24 * (rows.stepped_us + rows.entered_row_us)
     assert first.overhead_us == pytest.approx(rows.layer_us + rows.entering_us + stepped)
-    assert second.overhead_us == pytest.approx(rows.layer_us + 12 * rows.part_us)
+    assert second.overhead_us == pytest.approx(rows.layer_us + 12 * rows.made_row_us)
 
 
 @pytest.mark.parametrize(
