@@ -46,12 +46,13 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A dense tensor in a buffer, ``start`` bytes behind its begin."""
+    """A dense tensor in a buffer, ``start`` bytes behind its begin; ``signed`` if a value may be negative."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     buffer: Buffer
     start: int = 0
+    signed: bool = True
 
     @property
     def size(self) -> int:
@@ -229,12 +230,12 @@ class Assembler:
     _scratch: int = MIN_SCRATCH
     _overrun: int = ALIGNMENT
 
-    def tensor(self, shape: Sequence[int], dtype: Any) -> Tensor:
-        """A new tensor, which the next step writes."""
+    def tensor(self, shape: Sequence[int], dtype: Any, *, signed: bool = True) -> Tensor:
+        """A new tensor, which the next step writes; ``signed`` if a value may be negative."""
         kind = np.dtype(dtype)
         buffer = Buffer(int(np.prod(shape)) * kind.itemsize, first=len(self._steps))
         self._buffers.append(buffer)
-        return Tensor(tuple(int(dim) for dim in shape), kind, buffer)
+        return Tensor(tuple(int(dim) for dim in shape), kind, buffer, signed=signed)
 
     def input(self, shape: Sequence[int], dtype: Any) -> Tensor:
         """A tensor that is filled before the program starts."""

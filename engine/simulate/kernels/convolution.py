@@ -31,6 +31,7 @@ from engine.simulate.kernels.tiles import (
     BLOCK_PIXELS,
     BLOCK_ROWS,
     BLOCK_SIDE,
+    CHAIN,
     DEPTH,
     FEWER,
     FINISHED,
@@ -66,6 +67,10 @@ from engine.simulate.kernels.vector import (
 from engine.simulate.kernels.winograd import make_transform_pixels, make_transform_sums
 
 CACHE_LINE = 64
+MASKS = REGISTERS.quads
+"""Whether rows of windows are copied with masks (AVX-512)."""
+QUADS = MASKS or CHAIN > 1
+"""Whether any products are those of bytes."""
 ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 tile_1, tile_2, tile_3, tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
@@ -73,10 +78,10 @@ tile_1, tile_2, tile_3, tile_4 = (
 streamed_tile = make_dot_tile(ROWS[-1], MAX_VECTORS, ahead=AHEAD)
 row_1, row_2, row_3, row_4 = (make_dot_tile(1, min(k, MAX_VECTORS)) for k in (1, 2, 3, 4))
 quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
-    make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
+    make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4)
 )
 quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (
-    make_dot_tile(1, min(k, MAX_VECTORS), REGISTERS.quads) for k in (1, 2, 3, 4)
+    make_dot_tile(1, min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4)
 )
 FINISHED_1, FINISHED_2, FINISHED_3, FINISHED_4 = (FINISHED[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 finished_tile_1, finished_tile_2, finished_tile_3, finished_tile_4 = (
@@ -585,7 +590,7 @@ def gather(f: Any, x: int, operands: int, first: int, rows: int, group: int) -> 
     row, target, done = x + group * divided(f.in_c, f.groups)[0] * f.x_bytes + out_y * line, operands, 0
     while done < rows:
         count, source = min(rows - done, out_w - out_x), row + out_x * step
-        if f.quads or (MATRICES and f.x_bytes == item):
+        if (MASKS and f.quads) or (MATRICES and f.x_bytes == item):
             for tap in range(taps):
                 copy_rows(source + offsets[tap], step, target + tap * advance, pitch, count, length * item)
         else:

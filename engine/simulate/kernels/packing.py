@@ -108,11 +108,11 @@ def make_packed_rows(vectors: int) -> Callable[..., None]:
     return packed_rows
 
 
-def make_packed_tile(rows: int, vectors: int, ahead: int = 0) -> Callable[..., None]:
+def make_packed_tile(rows: int, vectors: int, quads: bool = False, ahead: int = 0) -> Callable[..., None]:
     """Intrinsic ``(a, pitch, pieces, piece_pitch, w, steps, y, y_step, params, params_pitch, low)``: a tile of int8.
 
-    The dot products of :func:`~engine.simulate.kernels.vector.make_dot_tile`, int16, with its ``ahead``, requantised as
-    by :func:`make_packed_rows` before they leave the registers.
+    The dot products of :func:`~engine.simulate.kernels.vector.make_dot_tile`, with its ``quads`` and ``ahead``,
+    requantised as by :func:`make_packed_rows` before they leave the registers.
     """
     together = BLOCK_VECTORS // vectors
 
@@ -121,7 +121,7 @@ def make_packed_tile(rows: int, vectors: int, ahead: int = 0) -> Callable[..., N
             return context.get_dummy_value()
         *operands, y, y_step, params, pitch, low = args
         tile = [cgutils.alloca_once_value(builder, ir.Constant(VECTOR, None)) for _ in range(rows * vectors)]
-        add_products(builder, tile, vectors, False, operands, bytes_ahead(builder, operands, vectors, ahead))
+        add_products(builder, tile, vectors, quads, operands, bytes_ahead(builder, operands, vectors, ahead))
         parameters = _Parameters(builder, vectors, params, pitch, low)
         for first in range(0, rows, together):
             sums = [builder.load(tile[(first + row) * vectors + v]) for row, v in parameters.chosen]

@@ -11,7 +11,7 @@ from engine.simulate.kernels.movement import FEW, flip_bytes, transpose_plane
 from engine.simulate.kernels.packing import make_packed_rows, make_packed_tile
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.shuffles import transpose_registers
-from engine.simulate.kernels.tiles import AHEAD, BLOCK_VECTORS, MAX_VECTORS, ROWS
+from engine.simulate.kernels.tiles import AHEAD, BLOCK_VECTORS, CHAIN, MAX_VECTORS, ROWS
 from engine.simulate.kernels.vector import F32, I8, I16, I32, make_add_residual, make_requantize
 
 ROWS_1, ROWS_2 = ROWS[:2]
@@ -20,7 +20,8 @@ requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_
 requantize_float32 = make_requantize(F32)
 packed_rows_1, packed_rows_2 = make_packed_rows(1), make_packed_rows(2)
 packed_tile_1, packed_tile_2 = make_packed_tile(ROWS_1, 1), make_packed_tile(ROWS_2, 2)
-streamed_tile = make_packed_tile(ROWS_2, 2, AHEAD)
+streamed_tile = make_packed_tile(ROWS_2, 2, ahead=AHEAD)
+quad_tile_1, quad_tile_2 = make_packed_tile(ROWS_1, 1, CHAIN > 1), make_packed_tile(ROWS_2, 2, CHAIN > 1)
 
 
 @compiled
@@ -134,7 +135,15 @@ def packed_tiles(
     f: Any, a: int, pitch: int, rows: int, vectors: int, weights: int, y: int, y_step: int, params: int
 ) -> None:
     """int8 results of whole tiles of neighbouring pixels and whole vectors of channels."""
-    if vectors == 1:
+    if vectors == 1 and f.quads:
+        for _ in range(0, rows, ROWS_1):
+            quad_tile_1(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
+            a, y = a + ROWS_1 * pitch, y + ROWS_1 * y_step
+    elif f.quads:
+        for _ in range(0, rows, ROWS_2):
+            quad_tile_2(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
+            a, y = a + ROWS_2 * pitch, y + ROWS_2 * y_step
+    elif vectors == 1:
         for _ in range(0, rows, ROWS_1):
             packed_tile_1(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
             a, y = a + ROWS_1 * pitch, y + ROWS_1 * y_step

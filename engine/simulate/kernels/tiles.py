@@ -16,8 +16,13 @@ SHORT, MEDIUM, LONG = 16, 32, 2 * RUN
 """Bytes that are flipped at once where no more count; a register holds the last."""
 MATRICES = REGISTERS.matrices
 """Whether products of convolutions and of int8 are those of matrices: :mod:`~engine.simulate.kernels.matrices`."""
-FLIP = 0 if MATRICES else 128
+FLIP = 128 if REGISTERS.quads and not MATRICES else 0
 """What int8 are combined with by exclusive or for dot products: uint8 that are 128 more, or int8 as they are."""
+CHAIN = 2 if LANES == 8 else 1
+"""Steps of bytes whose products are summed as int16 before they become int32: AVX2 has no instruction that sums four
+products, but one that sums two of uint8 and int8. More than one means that activations must not be negative."""
+MOST_OF_CHAIN = ((1 << 15) - 1) // ((1 << 7) - 1)
+"""What the weights of either sign that meet in an int16 may come to, at most 127 times each."""
 SIDE, DEPTH = 16, 16
 """Rows and columns of the largest matrix of sums, and 32-bit lanes of an operand's row that one product takes."""
 ROW_BYTES, REGISTER_BYTES = DEPTH * STEP_BYTES, SIDE * DEPTH * STEP_BYTES
@@ -28,7 +33,7 @@ STREAMED, AHEAD = 1 << 19, 1 << 12
 """Bytes of weights from which on those that come next are fetched ahead, and of a page of memory, across which the CPU
 does not look ahead by itself."""
 STEPS_TOGETHER = DEPTH if MATRICES else 1
-"""Steps of a piece are a multiple of so many: what lies behind it meets weights of zero."""
+"""Steps of a piece are a multiple of so many, of bytes also of :data:`CHAIN`: what lies behind it meets weights of zero."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 BLOCK_VECTORS, BLOCK_PIXELS = 4, 4
@@ -72,7 +77,8 @@ PARAMETER_ROWS = 5
 
 def steps_of(values: int, quads: bool) -> int:
     """Steps of a piece of so many ``values``, uint8 or int8 with ``quads`` and else int16: whole ones of products."""
-    return -(-values // (STEPS_TOGETHER * (QUAD if quads else PAIR))) * STEPS_TOGETHER
+    together = max(STEPS_TOGETHER, CHAIN) if quads else STEPS_TOGETHER
+    return -(-values // (together * (QUAD if quads else PAIR))) * together
 
 
 ROWS = REGISTERS.rows

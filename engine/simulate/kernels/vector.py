@@ -10,6 +10,7 @@ All of them work on addresses (``intp``); the caller guarantees that what lies t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]  # it ships no types
@@ -20,6 +21,7 @@ from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
 from engine.simulate.kernels.tiles import (
     BIAS,
+    CHAIN,
     E_LEFT,
     E_RIGHT,
     E_SCALE,
@@ -31,6 +33,7 @@ from engine.simulate.kernels.tiles import (
     RIGHT_SHIFT,
     RUN,
     SCALE,
+    STEP_BYTES,
 )
 
 I8, I16, I32, I64, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -75,6 +78,9 @@ def add_products(
     ``tile`` holds the places of sums, ``vectors`` for each row, which stay in registers. ``following`` is an address
     that comes next, from which each step brings so many bytes more into the second cache.
     """
+    if quads and CHAIN > 1:
+        _add_chains(builder, tile, vectors, operands)
+        return
     add_dots = dot_of_quads if quads else _add_dot_of_pairs
     a, pitch, pieces, piece_pitch, w, steps = operands
     step_bytes = _int(vectors * LANES * 4)
@@ -94,6 +100,48 @@ def add_products(
                 for v in range(vectors):
                     total = tile[row * vectors + v]
                     builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
+
+
+def _add_chains(
+    builder: ir.IRBuilder, tile: Sequence[ir.Value], vectors: int, operands: Sequence[ir.Value]
+) -> None:
+    """What :func:`add_products` does for bytes with AVX2: products of :data:`CHAIN` steps meet in int16.
+
+    Behind the weights lie those of steps by themselves, which would not fit: their number, int64, how far from the
+    first byte of a row each is, int64, and their weights.
+    """
+    a, pitch, pieces, piece_pitch, w, steps = operands
+    rows, step_bytes = len(tile) // vectors, vectors * LANES * 4
+
+    def add(starts: Sequence[ir.Value], columns: ir.Value, offset: ir.Value, count: int) -> None:
+        weights = [
+            [load(builder, builder.add(columns, _int(k * step_bytes + v * LANES * 4)), VECTOR) for v in range(vectors)]
+            for k in range(count)
+        ]
+        for row, start in enumerate(starts):
+            at = builder.add(start, offset)
+            taken = [splat(builder, load(builder, builder.add(at, _int(k * STEP_BYTES)), I32)) for k in range(count)]
+            for v in range(vectors):
+                halves = [_sums_of_two(builder, taken[k], weights[k][v]) for k in range(count)]
+                total = tile[row * vectors + v]
+                summed = _sums_of_halves(builder, reduce(builder.add, halves))
+                builder.store(builder.add(builder.load(total), summed), total)
+
+    with cgutils.for_range(builder, pieces) as piece:
+        first = builder.add(a, builder.mul(piece.index, piece_pitch))
+        starts = [builder.add(first, builder.mul(pitch, _int(row))) for row in range(rows)]
+        begin = builder.add(w, builder.mul(builder.mul(piece.index, steps), _int(step_bytes)))
+        with cgutils.for_range(builder, builder.udiv(steps, _int(CHAIN))) as loop:
+            columns = builder.add(begin, builder.mul(loop.index, _int(CHAIN * step_bytes)))
+            add(starts, columns, builder.mul(loop.index, _int(CHAIN * STEP_BYTES)), CHAIN)
+    apart = builder.add(w, builder.mul(builder.mul(pieces, steps), _int(step_bytes)))
+    count = load(builder, apart, I64)
+    offsets = builder.add(apart, _int(8))
+    columns = builder.add(offsets, builder.mul(count, _int(8)))
+    starts = [builder.add(a, builder.mul(pitch, _int(row))) for row in range(rows)]
+    with cgutils.for_range(builder, count) as loop:
+        offset = load(builder, builder.add(offsets, builder.mul(loop.index, _int(8))), I64)
+        add(starts, builder.add(columns, builder.mul(loop.index, _int(step_bytes))), offset, 1)
 
 
 def bytes_ahead(builder: ir.IRBuilder, operands: Sequence[ir.Value], vectors: int, ahead: int) -> tuple[ir.Value, ...]:
@@ -439,6 +487,23 @@ def dot_of_quads(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Valu
     kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpdpbusd.512")
     return builder.call(function, [total, a, w])
+
+
+def _sums_of_two(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:
+    """``a[2 k] * w[2 k] + a[2 k + 1] * w[2 k + 1]`` of uint8 ``a`` and int8 ``w``, int16 (pmaddubsw, which saturates)."""
+    bytes_, words = ir.VectorType(I8, 4 * LANES), ir.VectorType(I16, 2 * LANES)
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(words, [bytes_] * 2), "llvm.x86.avx2.pmadd.ub.sw"
+    )
+    return builder.call(function, [builder.bitcast(value, bytes_) for value in (a, w)])
+
+
+def _sums_of_halves(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
+    """The sum of both int16 of each lane (pmaddwd by ones)."""
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(VECTOR, [words.type] * 2), "llvm.x86.avx2.pmadd.wd"
+    )
+    return builder.call(function, [words, ir.Constant(words.type, [1] * words.type.count)])
 
 
 def dot_of_pairs(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:

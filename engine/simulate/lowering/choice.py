@@ -26,6 +26,10 @@ WIDE_ENOUGH, MOST_CHANNELS = 128, 4096
 FLIPPED, PIECE, VECTOR = 5, 10, 12
 """What it takes to gather a piece of a window and to requantise a vector, in products of one, which take 0.15 ns on
 AVX512: the first is for pieces of up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes that are flipped."""
+TRANSFORMED, RESTORED, FINISHED, OF_BYTES = 80, 50, 16, 1.2
+"""What it takes to transform the pixels of a block for a run of channels that is read, to bring back a vector of its
+results and to requantise one elsewhere, and a step of bytes in a chain, in multiplications with an addition: fitted to
+16 layers of ``resnet_18`` and ``scene_unet`` on AVX2, whose times are within a tenth, those of a few channels a third."""
 GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 MOST_TILE_ROWS, MANY_UNITS, OPERAND_BYTES = 3 * tiles.TILE_ROWS, 16, 1 << 18
@@ -51,7 +55,7 @@ def is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: Ar
         return _reads_matrices_in_place(operands, windows, weights, attributes)
     strides, out_w = attributes["strides"], operands["y"].shape[2]
     vectors, piece = math.ceil(channels / LANES), width * inside * operands["x"].dtype.itemsize
-    if height == width == 1 and flips:
+    if height == width == 1 and flips and tiles.FLIP:
         return False
     steps = math.ceil(height * piece / STEP_BYTES)
     copied = FLIPPED if flips and piece <= tiles.MEDIUM else PIECE * math.ceil(piece / tiles.LONG)
@@ -109,7 +113,7 @@ def pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes: 
     return min(counts, key=cost)
 
 
-def windows_together(operands: dict[str, Tensor], weights: Array, attributes: Attributes) -> int:
+def windows_together(operands: dict[str, Tensor], weights: Array, attributes: Attributes, quads: bool) -> int:
     """How many neighbouring results of a convolution are best computed as the channels of one.
 
     Their windows overlap: as long as each row of them all is one short piece, it is gathered once for all, and the
@@ -121,7 +125,6 @@ def windows_together(operands: dict[str, Tensor], weights: Array, attributes: At
         return 1
     if operands["y"].dtype == np.int32 and channels >= LANES:  # they may leave as floats, pixel after pixel
         return 1
-    quads = REGISTERS.quads and item == 1
     longest, values = tiles.LONG if quads or tiles.MATRICES else tiles.SHORT, QUAD if quads else PAIR
 
     def cost(count: int) -> float:
@@ -140,12 +143,13 @@ def windows_together(operands: dict[str, Tensor], weights: Array, attributes: At
     return best if cost(best) <= GAIN * cost(1) else 1
 
 
-def takes_fewer_products(operands: dict[str, Tensor], weights: Array, attributes: Attributes) -> bool:
+def takes_fewer_products(
+    operands: dict[str, Tensor], weights: Array, attributes: Attributes, quads: bool
+) -> bool:
     """Whether blocks of results are best computed from fewer products (:mod:`~engine.simulate.kernels.winograd`).
 
     Results must be less than 2^31 with the bits that the transforms add. The unit of time is a step of one vector, a
-    multiplication and an addition: the transforms of a block take 64 operations for each run of channels that is read,
-    and 48 for each vector of results.
+    multiplication and an addition. With ``quads`` the alternative is products of bytes.
     """
     channels, height, width, inside = weights.shape
     is_plain = (height, width, attributes["group"]) == (3, 3, 1)
@@ -157,8 +161,11 @@ def takes_fewer_products(operands: dict[str, Tensor], weights: Array, attributes
     vectors, runs = math.ceil(channels / LANES), math.ceil(inside / RUN)
     _, out_h, out_w, _ = operands["y"].shape
     blocks = math.ceil(out_h / BLOCK_SIDE) * math.ceil(out_w / BLOCK_SIDE)
-    fewer = blocks * (PRODUCTS * runs * LANES * vectors + 32 * runs + 24 * vectors)
-    return bool(fewer <= GAIN * out_h * out_w * vectors * math.ceil(height * width * inside / PAIR))
+    fewer = blocks * (PRODUCTS * runs * LANES * vectors + TRANSFORMED * runs + RESTORED * vectors)
+    steps = math.ceil(height * width * inside / PAIR)
+    if quads:
+        steps = OF_BYTES * height * tiles.steps_of(width * inside, quads)
+    return bool(fewer <= GAIN * out_h * out_w * vectors * (steps + FINISHED))
 
 
 def shares_weights(x: Tensor, positions: int, packed: Array, common: dict[str, int]) -> bool:

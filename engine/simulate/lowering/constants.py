@@ -124,8 +124,12 @@ def transformed_weights(weights: NDArray[np.int8]) -> NDArray[np.int16]:
     return factors.reshape(len(weights), PRODUCTS, weights.shape[3]).astype(np.int16)
 
 
-def pack_weights(weights: Array, quads: bool, parts: int = 1) -> tuple[NDArray[np.int64], Array]:
+def pack_weights(
+    weights: Array, quads: bool, parts: int = 1, places: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], Array]:
     """Weights (groups, channels, kernel) as the tile kernels read them; each of so many ``parts`` has its own panels.
+
+    ``places`` are how far each step is from the first byte of a row, which chains of bytes need.
 
     Returns:
         The panels of a group as rows (vectors, first channel, byte offset), int64, and the packed weights
@@ -145,6 +149,8 @@ def pack_weights(weights: Array, quads: bool, parts: int = 1) -> tuple[NDArray[n
     for width in widths:
         columns = width * LANES
         block = padded[:, first : first + columns].reshape(groups, columns, steps, values).transpose(0, 2, 1, 3)
+        if quads and tiles.CHAIN > 1:
+            block = _in_chains(block, np.arange(steps) * tiles.STEP_BYTES if places is None else places)
         if tiles.MATRICES:
             panel = block.reshape(groups, steps, width, LANES, values)
             block = np.stack([matrices.in_registers(each if quads else matrices.halves(each)) for each in panel])
@@ -153,6 +159,31 @@ def pack_weights(weights: Array, quads: bool, parts: int = 1) -> tuple[NDArray[n
         first += columns
         offset += pieces[-1].nbytes // groups
     return np.array(table, np.int64), np.ascontiguousarray(np.concatenate(pieces, axis=1))
+
+
+def _in_chains(block: Array, places: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Weights of a panel (groups, steps, columns, 4) as chains of bytes are summed, (groups, bytes).
+
+    Behind them come the last steps of chains of which a sum would not fit an int16, with the weights that are missing
+    there: their number, their ``places``, and their weights; as many for every group.
+    """
+    groups, steps, columns, _ = block.shape
+    halves = block.reshape(groups, steps // tiles.CHAIN, tiles.CHAIN, columns, QUAD // PAIR, PAIR).astype(np.int64)
+    sums = (np.maximum(halves, 0).sum(axis=(2, 5)), np.maximum(-halves, 0).sum(axis=(2, 5)))
+    is_too_much = np.maximum(*sums) > tiles.MOST_OF_CHAIN  # (groups, chains, columns, 2)
+    kept, apart = block.copy(), np.zeros_like(block)
+    last = np.s_[:, tiles.CHAIN - 1 :: tiles.CHAIN]
+    moved = np.repeat(is_too_much, PAIR, axis=3)
+    apart[last] = np.where(moved, block[last], 0)
+    kept[last] = np.where(moved, 0, block[last])
+    counts = is_too_much.any(axis=(2, 3)).sum(axis=1)
+    rows = np.zeros((groups, int(counts.max(initial=0)), columns, QUAD), np.int8)
+    found = np.zeros(rows.shape[:2], np.int64)
+    for group in range(groups):
+        chosen = np.flatnonzero(is_too_much[group].any(axis=(1, 2))) * tiles.CHAIN + tiles.CHAIN - 1
+        rows[group, : len(chosen)], found[group, : len(chosen)] = apart[group, chosen], places[chosen]
+    head = np.concatenate([np.full((groups, 1), rows.shape[1], np.int64), found], axis=1).view(np.int8)
+    return np.concatenate([kept.reshape(groups, -1), head, rows.reshape(groups, -1)], axis=1)
 
 
 def _whole_vectors(channels: int) -> int:

@@ -103,7 +103,7 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
     if min(shape) < 1:
         raise NotLowered(f"results of shape {shape}")
     depthwise = attributes["group"] == channels == x.shape[3]
-    quads = REGISTERS.quads and x.dtype == np.int8 and not depthwise
+    quads = x.dtype == np.int8 and not depthwise and (REGISTERS.quads or (tiles.CHAIN > 1 and not x.signed))
     # Where dot products of uint8 read x + 128, what that adds to an accumulator depends on the weights alone.
     surplus = FLIP * weights.astype(np.int64).sum(axis=(1, 2, 3)) if quads else 0
     params = convolution_parameters(shifted_bias(*bias) - surplus, attributes, channels)
@@ -120,14 +120,14 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
     emit, kernel = (
         (_depthwise, InstructionKind.DEPTHWISE) if depthwise else (_matrix_product, InstructionKind.CONVOLUTION)
     )
-    if fewer := not quads and not depthwise and takes_fewer_products(whole, weights, attributes):
-        emit = _fewer_products
+    if fewer := not depthwise and takes_fewer_products(whole, weights, attributes, quads):
+        emit, quads = _fewer_products, False
     fields: dict[str, int] = {}
     if depthwise and _is_pointwise(attributes):
         whole, params, weights = _beside_each_other(whole, params, weights)
         windows = geometry(whole["x"].shape[1:3], attributes)
     count = pixels_together(whole, windows, attributes) if depthwise else 1
-    shared = 1 if depthwise or fewer else windows_together(whole, weights, attributes)
+    shared = 1 if depthwise or fewer else windows_together(whole, weights, attributes, quads)
     if shared > 1:
         params, weights, attributes = in_one_window(params, weights, attributes, shared)
         whole |= {name: _joined_pixels(whole[name], shared) for name in whole.keys() - {"x"}}
@@ -137,7 +137,8 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
         windows = replace(windows, pads=windows.pads + np.array([0, 0, 0, surplus_columns]))
     is_read_as_it_is = not depthwise and (quads or whole["x"].dtype == np.int16)
     in_place = is_read_as_it_is and is_best_in_place(whole, windows, weights, attributes)
-    finishes, packs = is_wordwise and quads and _finishes(y, e), is_wordwise and tiles.PACKS and y.dtype == np.int8
+    finishes = is_wordwise and quads and REGISTERS.quads and _finishes(y, e)
+    packs = is_wordwise and tiles.PACKS and y.dtype == np.int8
     common |= {"in_place": int(in_place), "finishes": int(finishes), "packs": int(packs)}
     common |= {"block_rows": 1, "block_columns": 1}
     is_spread = block != (1, 1) and finishes and channels // math.prod(block) % LANES == 0
@@ -239,8 +240,8 @@ def _convolution_output(
     shape: Sequence[int], attributes: Attributes, program: Assembler
 ) -> tuple[Tensor, dict[str, int]]:
     bits = 32 if attributes["high_precision_output"] else int(attributes["output_bit"])
-    y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits))
     low = 0 if attributes["activation"] == "relu" else -(1 << (bits - 1))
+    y = program.tensor(shape, np.int32 if bits == 32 else integer_output(bits), signed=low < 0)
     return y, {"low": low}
 
 
@@ -317,13 +318,18 @@ def _matrix_product(
     split = np.pad(split, ((0, 0), (0, 0), (0, steps * values - kernel // pieces)))
     # No panel holds channels of two pixels.
     block = common["block_rows"] * common["block_columns"]
-    panels, packed = pack_weights(split.reshape(groups, len(weights) // groups, -1), bool(common["quads"]), block)
+    # ``places``: how far from the first byte of a window each step lies.
+    item = x.dtype.itemsize
+    between = int(attributes["dilations"][0]) * common["in_w"] * common["in_c"] * item
+    places = (np.arange(pieces)[:, np.newaxis] * between + np.arange(steps) * STEP_BYTES).ravel()
+    panels, packed = pack_weights(
+        split.reshape(groups, len(weights) // groups, -1), bool(common["quads"]), block, places
+    )
     runs, positions = 1, common["out_h"] * common["out_w"]
     if common["in_place"] and common["stride_h"] == common["stride_w"] == 1:
         positions = (common["out_h"] - 1) * common["in_w"] + common["out_w"]
     elif common["in_place"]:
         runs, positions = common["out_h"], common["out_w"]
-    item = x.dtype.itemsize
     whole = common["stride_w"] * common["in_c"] * item if common["in_place"] else steps * STEP_BYTES
     tile_rows = positions if positions <= tiles.LARGEST_TILE_ROWS else tile_rows_of(runs * positions, whole)
     count = runs * math.ceil(positions / tile_rows)
@@ -335,7 +341,7 @@ def _matrix_product(
         "scratch": 0 if common["in_place"] else (tile_rows + tiles.MOST_AT_ONCE) * whole + tiles.GATHER_OVERRUN,
         "overrun": tiles.GATHER_OVERRUN + common["in_place"] * tiles.MOST_AT_ONCE * whole,
         "pieces": pieces,
-        "piece_pitch": int(attributes["dilations"][0]) * common["in_w"] * common["in_c"] * item,
+        "piece_pitch": between,
         "steps": steps,
         "groups": groups,
         "group_weights": packed.strides[0],

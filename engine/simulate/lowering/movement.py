@@ -33,7 +33,7 @@ def lower_resize(call: Call, program: Assembler) -> Tensor:
     height, width = (int(n) for n in a["sizes"])
     if x.dtype != np.int8 or min(height, width) < 1:
         raise NotLowered(f"a map of {x.dtype}, resized to {height}x{width}")
-    y = program.tensor((1, height, width, x.shape[3]), np.int8)
+    y = program.tensor((1, height, width, x.shape[3]), np.int8, signed=x.signed)
     rows, columns = (np.stack(sample_positions(x.shape[1 + axis], axis, a), axis=1) for axis in range(2))
     program.emit(
         InstructionKind.BILINEAR,
@@ -54,7 +54,7 @@ def lower_upsample(call: Call, program: Assembler) -> Tensor:
     if min(vertical, horizontal) < 1:
         raise NotLowered(f"factors {vertical} and {horizontal}")
     _, height, width, channels = x.shape
-    y = program.tensor((1, height * vertical, width * horizontal, channels), x.dtype)
+    y = program.tensor((1, height * vertical, width * horizontal, channels), x.dtype, signed=x.signed)
     pitch = width * horizontal * channels
     dims = (height, width, horizontal, channels)
     for row in range(vertical):
@@ -87,7 +87,7 @@ def blocks_to_pixels(x: Tensor, rows: int, columns: int, program: Assembler) -> 
     """Channels (row, column, channel) of each pixel as a block of pixels."""
     _, height, width, channels = x.shape
     inside = channels // (rows * columns)
-    y = program.tensor((1, height * rows, width * columns, inside), x.dtype)
+    y = program.tensor((1, height * rows, width * columns, inside), x.dtype, signed=x.signed)
     run, pitch = columns * inside, width * columns * inside
     x_strides, y_strides = (width * channels, run, channels, 1), (rows * pitch, pitch, run, 1)
     strided_copy(x, y, (height, rows, width, run), x_strides, y_strides, program)
@@ -100,7 +100,7 @@ def lower_space_to_depth(call: Call, program: Assembler) -> Tensor:
     if min(rows, columns) < 1 or x.shape[1] % rows or x.shape[2] % columns:
         raise NotLowered(f"blocks of {rows}x{columns} in a map of {x.shape[1]}x{x.shape[2]}")
     height, width, run = x.shape[1] // rows, x.shape[2] // columns, columns * x.shape[3]
-    y = program.tensor((1, height, width, rows * run), x.dtype)
+    y = program.tensor((1, height, width, rows * run), x.dtype, signed=x.signed)
     dims, pitch = (height, rows, width, run), width * run
     strided_copy(x, y, dims, (rows * pitch, pitch, run, 1), (width * rows * run, run, rows * run, 1), program)
     return y
@@ -112,7 +112,7 @@ def lower_shuffle(call: Call, program: Assembler) -> Tensor:
     if group < 1 or x.shape[3] % group:
         raise NotLowered(f"{group} groups of {x.shape[3]} channels")
     _, height, width, channels = x.shape
-    y, size = program.tensor(x.shape, x.dtype), channels // group
+    y, size = program.tensor(x.shape, x.dtype, signed=x.signed), channels // group
     row = width * channels
     strided_copy(x, y, (height, width, size, group), (row, channels, 1, size), (row, channels, group, 1), program)
     return y
@@ -144,7 +144,7 @@ def pad(x: Tensor, windows: Geometry, value: int, program: Assembler, flip: int 
     if not (top or left or bottom or right or flip):
         return x
     _, height, width, channels = x.shape
-    y = program.tensor((1, height + top + bottom, width + left + right, channels), x.dtype)
+    y = program.tensor((1, height + top + bottom, width + left + right, channels), x.dtype, signed=x.signed or value < 0)
     size = {"in_h": height, "in_w": width, "in_c": channels, "out_h": y.shape[1], "out_w": y.shape[2]}
     border = {"top": top, "left": left, "value": value, "flip": flip}
     program.emit(InstructionKind.PAD, {"x": x, "y": y}, units=y.shape[1], **border, **size)
@@ -181,7 +181,7 @@ def _bordered(x: Tensor, axis: int, begin: int, end: int, mode: str, program: As
     runs = list(even_runs(lines))
     if len(runs) > MOST_LINES:
         raise NotLowered(f"{len(runs)} lines are copied one by one")
-    y = program.tensor((*x.shape[:axis], len(lines), *x.shape[axis + 1 :]), x.dtype)
+    y = program.tensor((*x.shape[:axis], len(lines), *x.shape[axis + 1 :]), x.dtype, signed=x.signed)
     for first, count, step in runs:
         strided_copy(
             x,
@@ -233,7 +233,7 @@ def _moved(x: Tensor, shape: Sequence[int], x_strides: Sequence[int], start: int
         return replace(x, shape=tuple(shape), start=x.start + start * x.dtype.itemsize)
     if x.dtype.itemsize not in COPIED_BYTES:
         raise NotLowered(f"a tensor of {x.dtype}")
-    y = program.tensor(shape, x.dtype)
+    y = program.tensor(shape, x.dtype, signed=x.signed)
     # An instruction for each position on axes beyond four: the shortest, but those along which x or y goes on.
     by_length = sorted(range(len(axes)), key=lambda k: (1 in axes[k][1:], axes[k][0]))
     outer = [axes[k] for k in sorted(by_length[: max(0, len(axes) - 4)])]
@@ -257,7 +257,7 @@ def concat(tensors: Sequence[Tensor], axis: int, program: Assembler) -> Tensor:
         raise NotLowered(f"tensors of {first.dtype} whose other dimensions differ")
     shape = list(first.shape)
     shape[axis] = sum(t.shape[axis] for t in tensors)
-    y = program.tensor(shape, first.dtype)
+    y = program.tensor(shape, first.dtype, signed=any(t.signed for t in tensors))
     outer, start = int(np.prod(shape[:axis])), 0
     for tensor in tensors:
         run = int(np.prod(tensor.shape[axis:]))

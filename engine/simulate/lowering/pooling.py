@@ -34,7 +34,10 @@ def lower_max_pool(call: Call, program: Assembler) -> Tensor:
     x = call.image()
     windows = _windows(x, call)
     padded = pad(x, windows, int(np.iinfo(x.dtype).min), program)
-    y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), x.dtype)
+    # A window that has no pixel has the border's value.
+    reach = np.asarray(call.attributes.get("dilations", 1)) * (np.asarray(call.attributes["kernel_shape"]) - 1)
+    signed = x.signed or bool(np.any(windows.pads.reshape(2, 2) > reach))
+    y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), x.dtype, signed=signed)
     fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
     program.emit(InstructionKind.MAX_POOL, {"x": padded, "y": y}, units=y.shape[1], **fields)
     return y
@@ -68,7 +71,7 @@ def lower_average_pool(call: Call, program: Assembler) -> Tensor:
         raise NotLowered(f"a map of {x.dtype}")
     windows = _windows(x, call)
     padded = pad(x, windows, 0, program)
-    y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), np.int8)
+    y = program.tensor((1, *(int(n) for n in windows.out), x.shape[3]), np.int8, signed=x.signed)
     shift, factor = reciprocal(call.attributes)
     fields = {**window_fields(padded, y, call.attributes), **tap_fields(padded, call.attributes, program)}
     fields |= {"value": factor, "shift": shift, **integer_limits(8)}

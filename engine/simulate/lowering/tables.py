@@ -81,7 +81,7 @@ def tables_of_ramp(call: Call, dtype: np.dtype[Any], channels: int) -> Array:
 
 def look_up(x: Tensor, tables: Array, program: Assembler) -> Tensor:
     """``y[..., c] = tables[c, x[..., c] - least x]``, or the only table for all channels."""
-    y = program.tensor(x.shape, tables.dtype)
+    y = program.tensor(x.shape, tables.dtype, signed=bool(tables.min() < 0))
     count = max(1, TABLE_UNIT // len(tables)) * len(tables)
     fields = {"in_h": 1, "in_w": 1, "in_c": x.size, "period": len(tables), "count": count}
     program.emit(

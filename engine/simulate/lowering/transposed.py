@@ -47,7 +47,7 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     if np.any(first < 0) or np.any(size < 1) or last[0] >= height or last[1] >= width:
         raise NotLowered("its pads cut off more than the kernel reaches, or all of the result")
     _, rows, columns, channels = x.shape
-    spread = program.tensor((1, height, width, channels), x.dtype)
+    spread = program.tensor((1, height, width, channels), x.dtype, signed=x.signed)
     blank = {"in_h": 0, "in_w": 0, "in_c": channels, "out_h": height, "out_w": width}
     program.emit(InstructionKind.PAD, {"x": x, "y": spread}, units=height, value=0, **blank)
     pitch = width * channels
