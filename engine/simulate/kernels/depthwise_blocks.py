@@ -1,4 +1,4 @@
-"""Depthwise windows of 3x3 and 5x5 on 64 channels at a time: bytes of up to four taps side by side in a lane.
+"""Depthwise windows of 3x3 and 5x5 on a register of channels at a time: bytes of up to four taps side by side in a lane.
 
 Registers that interleave bytes and 16 bits within 128 bits bring the lanes into another order
 (:data:`~engine.simulate.kernels.tiles.ORDER`), which the weights and parameters of a block share; two saturating packs
@@ -16,17 +16,20 @@ from numba.core import cgutils
 
 from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.packing import BYTES, WORDS, requantized_bytes, splat_bytes
+from engine.simulate.kernels.packing import BYTES, REGISTER, WORDS, requantized_bytes, splat_bytes
 from engine.simulate.kernels.tiles import (
     BIAS,
     BLOCK,
+    BLOCK_FLIP,
     BLOCK_PIXELS,
     BLOCK_VECTORS,
+    CHAIN,
     INTERLEAVED,
     QUAD,
     RIGHT_SHIFT,
     WORD_SCALE,
     WORD_SHIFT,
+    WORDWISE,
 )
 from engine.simulate.kernels.vector import VECTOR, dot_of_quads, load, store
 
@@ -39,13 +42,16 @@ Pair = tuple[ir.Value, ir.Value]
 def make_block_tile(size: int, stride: int) -> Callable[..., None]:
     """Intrinsic ``(x, column, offsets, w, out)``: a tile of a ``size`` x ``size`` window of int8.
 
-    ``out[p, v, c] = sum_t (x[p * stride, t, channel] + 128) * w[t, channel]`` for :data:`BLOCK_PIXELS` pixels;
+    ``out[p, v, c] = sum_t (x[p * stride, t, channel] + BLOCK_FLIP) * w[t, channel]`` for :data:`BLOCK_PIXELS` pixels;
     ``column`` is the distance of columns in bytes, ``offsets`` int64 those of the window's taps, ``w`` int8 (steps,
-    vectors, lanes, 4): four neighbours of each row, then four rows of a fifth column; ``out`` int32, dense, lanes in
+    vectors, lanes, 4): four neighbours of each row, then four rows of a fifth column, or with AVX2, whose ``x`` are not
+    negative, the rows of each column, four at a time; ``out`` int32, dense, lanes in
     :data:`~engine.simulate.kernels.tiles.ORDER`.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
+        if CHAIN > 1:
+            return _columns_tile(context, builder, size, stride, args)
         if not REGISTERS.quads:
             return context.get_dummy_value()
         x, column, offsets, w, out = args
@@ -55,7 +61,7 @@ def make_block_tile(size: int, stride: int) -> Callable[..., None]:
 
         def flipped(row: int, index: int) -> ir.Value:
             value = load(builder, builder.add(rows[row], builder.mul(column, _int(index))), BYTES)
-            return builder.xor(value, ir.Constant(BYTES, [-128] * BLOCK))
+            return builder.xor(value, ir.Constant(BYTES, [-BLOCK_FLIP] * BLOCK))
 
         def add(pixel: int, first: Pair, second: Pair) -> None:
             halves = [(one, other) for one, other in zip(first, second, strict=True)]
@@ -92,6 +98,38 @@ def make_block_tile(size: int, stride: int) -> Callable[..., None]:
     return block_tile
 
 
+def _columns_tile(
+    context: Any, builder: ir.IRBuilder, size: int, stride: int, args: Sequence[ir.Value]
+) -> ir.Value:
+    """:func:`make_block_tile` with AVX2: rows of a column side by side serve all pixels that see it.
+
+    The sums of half of the channels leave room for all that is read.
+    """
+    x, column, offsets, w, out = args
+    rows = [builder.add(x, load(builder, builder.add(offsets, _int(8 * size * row)), I64)) for row in range(size)]
+    tops = range(0, size, QUAD)
+    for upper in (False, True):
+        sums = [[ir.Constant(VECTOR, None)] * 2 for _ in range(BLOCK_PIXELS)]
+        for index in range((BLOCK_PIXELS - 1) * stride + size):
+            at = builder.mul(column, _int(index))
+            values = [load(builder, builder.add(row, at), BYTES) for row in rows]
+            seen = [(p, index - p * stride) for p in range(BLOCK_PIXELS) if 0 <= index - p * stride < size]
+            for number, top in enumerate(tops):
+                four = [values[min(top + k, size - 1)] for k in range(QUAD)]
+                first, second = (_interleaved(builder, *four[k : k + 2], BYTES, upper) for k in (0, 2))
+                for v in range(2):
+                    quads = builder.bitcast(_interleaved(builder, first, second, WORDS, bool(v)), VECTOR)
+                    for pixel, k in seen:
+                        step = (k * len(tops) + number) * BLOCK_VECTORS + 2 * upper + v
+                        weights = load(builder, builder.add(w, _int(step * LANES * 4)), VECTOR)
+                        sums[pixel][v] = dot_of_quads(builder, sums[pixel][v], quads, weights)
+        for pixel, pair in enumerate(sums):
+            for v, value in enumerate(pair):
+                place = pixel * BLOCK_VECTORS + 2 * upper + v
+                store(builder, value, builder.add(out, _int(place * LANES * 4)))
+    return context.get_dummy_value()
+
+
 @intrinsic
 def requantize_block(
     typing_context: Any, acc: Any, y: Any, y_step: Any, count: Any, params: Any, pitch: Any, low: Any
@@ -99,12 +137,12 @@ def requantize_block(
     """What :func:`engine.simulate.kernels.vector.make_requantize` gives, int8, for blocks of ``count`` pixels."""
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        if not REGISTERS.quads:
+        if not WORDWISE:
             return context.get_dummy_value()
         acc, y, y_step, count, params, pitch, low = args
 
         def row_of(row: int, v: int, kind: ir.Type = VECTOR) -> ir.Value:
-            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * 64))), kind)
+            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * REGISTER))), kind)
 
         biases, rights = ([row_of(row, v) for v in range(BLOCK_VECTORS)] for row in (BIAS, RIGHT_SHIFT))
         words = [row_of(row, v, WORDS) for v in (0, 2) for row in (WORD_SCALE, WORD_SHIFT)]
@@ -129,7 +167,7 @@ def _interleaved(builder: ir.IRBuilder, one: ir.Value, other: ir.Value, kind: ir
     """Elements of the lower or upper half of each 128 bits, one of either operand after the other."""
     one, other = (builder.bitcast(value, kind) for value in (one, other))
     size = INTERLEAVED * kind.count // BLOCK
-    order = [part * size + upper * size // 2 + k // 2 + (k % 2) * kind.count for part in range(4) for k in range(size)]
+    order = [part * size + upper * size // 2 + k // 2 + (k % 2) * kind.count for part in range(BLOCK // INTERLEAVED) for k in range(size)]
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, kind.count), order))
 
 

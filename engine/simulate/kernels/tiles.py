@@ -44,10 +44,12 @@ INTERLEAVED = 16
 ORDER = tuple(
     INTERLEAVED * part + QUAD * vector + lane
     for vector in range(BLOCK_VECTORS)
-    for part in range(4)
+    for part in range(BLOCK // INTERLEAVED)
     for lane in range(4)
 )
 """The channel of a block that each lane of its vectors has."""
+BLOCK_FLIP = 128 if REGISTERS.quads else 0
+"""What :data:`FLIP` is for them: they are no products of matrices."""
 BLOCK_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Sides and horizontal strides of the square windows of int8 that are computed in such blocks."""
 

@@ -483,7 +483,12 @@ def _add_dot_of_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir
 
 
 def dot_of_quads(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Value) -> ir.Value:
-    """``total`` plus four products of uint8 ``a`` and int8 ``w`` per lane; sums wrap, nothing saturates (vpdpbusd)."""
+    """``total`` plus four products of uint8 ``a`` and int8 ``w`` per lane; sums wrap, nothing saturates (vpdpbusd).
+
+    With AVX2 ``a`` are int8 that are not negative, as sums of two products saturate.
+    """
+    if CHAIN > 1:
+        return builder.add(total, _sums_of_halves(builder, _sums_of_two(builder, a, w)))
     kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpdpbusd.512")
     return builder.call(function, [total, a, w])

@@ -84,12 +84,18 @@ def _reads_matrices_in_place(
     return in_place <= matrices.gathered(height, width * pixel, channels, item)
 
 
+def multiplies_bytes(x: Tensor) -> bool:
+    """Whether products of ``x`` can be those of bytes."""
+    return x.dtype == np.int8 and (REGISTERS.quads or (tiles.CHAIN > 1 and not x.signed))
+
+
 def blocks_of_channels(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
     """How many blocks of channels a depthwise convolution is computed in."""
     height, width = attributes["kernel_shape"]
     window = (int(width), int(attributes["strides"][1]))
     fits = x.dtype == y.dtype == np.int8 and e is None and attributes["dilations"][1] == 1
-    return x.shape[3] // BLOCK if REGISTERS.quads and fits and height == width and window in tiles.BLOCK_WINDOWS else 0
+    fits &= multiplies_bytes(x) and height == width and window in tiles.BLOCK_WINDOWS
+    return x.shape[3] // BLOCK if fits else 0
 
 
 def pixels_together(operands: dict[str, Tensor], windows: Geometry, attributes: Attributes) -> int:

@@ -60,9 +60,9 @@ def with_words(params: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def of_blocks(params: NDArray[np.int32], weights: Array, blocks: int) -> NDArray[np.int32]:
-    """Parameters with those of ``blocks`` in the order of their lanes, which sum products of ``x + 128``."""
+    """Parameters with those of ``blocks`` in the order of their lanes, which sum products of ``x + BLOCK_FLIP``."""
     order, count = _lanes_of(blocks), blocks * BLOCK
-    surplus = 128 * weights[:count].astype(np.int64).sum(axis=(1, 2, 3))
+    surplus = tiles.BLOCK_FLIP * weights[:count].astype(np.int64).sum(axis=(1, 2, 3))
     changed = params.copy()
     changed[tiles.BIAS, :count] = wrap_int32(params[tiles.BIAS, :count] - surplus)
     changed[:, :count] = changed[:, order]
@@ -77,14 +77,19 @@ def _lanes_of(blocks: int) -> NDArray[np.int64]:
 def taps_of_blocks(weights: Array, blocks: int) -> NDArray[np.int8]:
     """Weights of the blocks: (blocks, steps, vectors, lanes, 4), as the kernel reads them, zeros where nothing is.
 
-    A step has four neighbours of a row; behind all rows, steps of four rows of the fifth column.
+    A step has four neighbours of a row; behind all rows, steps of four rows of the fifth column. With AVX2 it has up to
+    four rows of a column.
     """
     square = weights[_lanes_of(blocks)][..., 0]
     size = square.shape[1]
     padded = np.zeros((len(square), 2 * QUAD, 2 * QUAD), np.int8)
     padded[:, :size, :size] = square
-    steps = [padded[:, row, :QUAD] for row in range(size)]
-    steps += [padded[:, top : top + QUAD, QUAD] for top in range(0, size, QUAD) if size > QUAD]
+    tops = range(0, size, QUAD)
+    if tiles.CHAIN > 1:
+        steps = [padded[:, top : top + QUAD, column] for column in range(size) for top in tops]
+    else:
+        steps = [padded[:, row, :QUAD] for row in range(size)]
+        steps += [padded[:, top : top + QUAD, QUAD] for top in tops if size > QUAD]
     shape = (blocks, BLOCK_VECTORS, LANES, QUAD)
     return np.ascontiguousarray(np.stack([step.reshape(shape) for step in steps], axis=1))
 

@@ -107,7 +107,8 @@ def lower_global_average(call: Call, program: Assembler) -> Tensor:
     params = np.zeros((8, channels), np.int64)
     for row, values in rows.items():
         params[row] = per_channel(values, channels)
-    y = program.tensor((1, 1, 1, channels), result)
+    signed = x.signed or bool(np.any(a["output_scale"] < 0))
+    y = program.tensor((1, 1, 1, channels), result, signed=signed)
     fields = {"in_h": x.shape[1], "in_w": x.shape[2], "in_c": channels, **integer_limits(a["output_bit"])}
     address = program.address(params)
     program.emit(
