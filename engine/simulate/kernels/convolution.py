@@ -22,7 +22,7 @@ from engine.simulate.kernels.matrices import (
 )
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.movement import pad_row
-from engine.simulate.kernels.results import finish, finish_lines, packed_tiles
+from engine.simulate.kernels.results import fills, finish, finish_lines, packed_tiles
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
@@ -80,9 +80,7 @@ row_1, row_2, row_3, row_4 = (make_dot_tile(1, min(k, MAX_VECTORS)) for k in (1,
 quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4)
 )
-quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (
-    make_dot_tile(1, min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4)
-)
+quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (make_dot_tile(1, min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4))
 FINISHED_1, FINISHED_2, FINISHED_3, FINISHED_4 = (FINISHED[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 finished_tile_1, finished_tile_2, finished_tile_3, finished_tile_4 = (
     make_finished_tile(FINISHED[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
@@ -282,7 +280,8 @@ def results_of_panel(
     tile_weights = f.pieces * f.steps * vectors * LANES * 4
     next_step = vectors * LANES * 4 * height // max(rows, height)
     following, next_tile = weights + tile_weights, f.pieces * f.steps * next_step
-    packs, done = f.packs and stored == vectors * LANES and not (f.e_bytes or f.flip or z), 0
+    packs, done = f.packs and fills(f, channels, vectors * LANES) and not (f.e_bytes or f.flip or z), 0
+    last = int(stored < vectors * LANES)
     while done < rows:
         count = min(most, rows - done)
         if column >= width:  # between two lines
@@ -292,8 +291,8 @@ def results_of_panel(
             finished_tile(
                 f, vectors, a, pitch, weights, following, next_step, params, mask, e, y, z, line, width, column, scratch
             )
-        elif packs and done + height <= rows and column + height <= width:
-            count = min(rows - done, width - column)
+        elif packs and height <= min(rows - done, width - column) - last:
+            count = min(rows - done, width - column) - last
             count -= count % height
             packed_tiles(f, source + done * pitch, pitch, count, vectors, weights, y, y_step, params)
         else:

@@ -1,4 +1,4 @@
-"""Depthwise windows of 3x3 and 5x5 on a register of channels at a time: bytes of up to four taps side by side in a lane.
+"""Depthwise windows of 3x3 and 5x5 on a register of channels at a time: bytes of up to four taps in a lane.
 
 Registers that interleave bytes and 16 bits within 128 bits bring the lanes into another order
 (:data:`~engine.simulate.kernels.tiles.ORDER`), which the weights and parameters of a block share; two saturating packs
@@ -98,9 +98,7 @@ def make_block_tile(size: int, stride: int) -> Callable[..., None]:
     return block_tile
 
 
-def _columns_tile(
-    context: Any, builder: ir.IRBuilder, size: int, stride: int, args: Sequence[ir.Value]
-) -> ir.Value:
+def _columns_tile(context: Any, builder: ir.IRBuilder, size: int, stride: int, args: Sequence[ir.Value]) -> ir.Value:
     """:func:`make_block_tile` with AVX2: rows of a column side by side serve all pixels that see it.
 
     The sums of half of the channels leave room for all that is read.
@@ -142,7 +140,9 @@ def requantize_block(
         acc, y, y_step, count, params, pitch, low = args
 
         def row_of(row: int, v: int, kind: ir.Type = VECTOR) -> ir.Value:
-            return load(builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * REGISTER))), kind)
+            return load(
+                builder, builder.add(params, builder.add(builder.mul(pitch, _int(row)), _int(v * REGISTER))), kind
+            )
 
         biases, rights = ([row_of(row, v) for v in range(BLOCK_VECTORS)] for row in (BIAS, RIGHT_SHIFT))
         words = [row_of(row, v, WORDS) for v in (0, 2) for row in (WORD_SCALE, WORD_SHIFT)]
@@ -167,7 +167,8 @@ def _interleaved(builder: ir.IRBuilder, one: ir.Value, other: ir.Value, kind: ir
     """Elements of the lower or upper half of each 128 bits, one of either operand after the other."""
     one, other = (builder.bitcast(value, kind) for value in (one, other))
     size = INTERLEAVED * kind.count // BLOCK
-    order = [part * size + upper * size // 2 + k // 2 + (k % 2) * kind.count for part in range(BLOCK // INTERLEAVED) for k in range(size)]
+    starts = [part * size + upper * size // 2 for part in range(BLOCK // INTERLEAVED)]
+    order = [start + k // 2 + (k % 2) * kind.count for start in starts for k in range(size)]
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, kind.count), order))
 
 

@@ -88,9 +88,11 @@ def finish(
             add_residual_int8(accumulators, tile_step, e, e_step, pixels, params, f.params_pitch)
         else:
             add_residual_int16(accumulators, tile_step, e, e_step, pixels, params, f.params_pitch)
-    if f.packs and vectors * LANES <= channels and pixels >= BLOCK_VECTORS // vectors and not f.flip and not z:
-        packed(f, tile, vectors, y, y_step, pixels, f.params + channel * 4)
-        return
+    if f.packs and not f.flip and not z and fills(f, channels, vectors * LANES):
+        together = pixels - int(vectors * LANES > channels)
+        if together >= BLOCK_VECTORS // vectors:
+            packed(f, tile, vectors, y, y_step, together, f.params + channel * 4)
+            tile, y, pixels = tile + together * tile_step, y + together * y_step, pixels - together
     for v in range(existing):
         lanes = min(LANES, channels - v * LANES)
         accumulators, params = tile + v * LANES * 4, f.params + (channel + v * LANES) * 4
@@ -128,6 +130,15 @@ def finish(
                     copy_bytes(source, target, lanes * f.y_bytes)
                 if z:
                     flip_bytes(source, z + v * LANES + (whole + i) * f.block_columns * f.z_pitch, lanes, f.z_flip)
+
+
+@compiled
+def fills(f: Any, channels: int, lanes: int) -> bool:
+    """Whether rows of ``lanes`` int8 can be stored for ``channels`` that exist, in order, but for the last pixel.
+
+    What is written behind a pixel's channels must be the next pixel's, all of which is written again.
+    """
+    return bool(lanes <= channels or (channels == f.out_c and f.block_columns * f.y_pitch == channels))
 
 
 @compiled

@@ -33,7 +33,7 @@ STREAMED, AHEAD = 1 << 19, 1 << 12
 """Bytes of weights from which on those that come next are fetched ahead, and of a page of memory, across which the CPU
 does not look ahead by itself."""
 STEPS_TOGETHER = DEPTH if MATRICES else 1
-"""Steps of a piece are a multiple of so many, of bytes also of :data:`CHAIN`: what lies behind it meets weights of zero."""
+"""Steps of a piece are a multiple of so many, and of bytes of :data:`CHAIN`: what lies behind it meets weights of 0."""
 PIXELS = 8 if LANES == 16 else 4
 """Neighbouring output pixels that a depthwise tile computes with one load of each weight: 32 registers hold more."""
 BLOCK_VECTORS, BLOCK_PIXELS = 4, 4

@@ -102,9 +102,7 @@ def add_products(
                     builder.store(add_dots(builder, builder.load(total), step, weights[v]), total)
 
 
-def _add_chains(
-    builder: ir.IRBuilder, tile: Sequence[ir.Value], vectors: int, operands: Sequence[ir.Value]
-) -> None:
+def _add_chains(builder: ir.IRBuilder, tile: Sequence[ir.Value], vectors: int, operands: Sequence[ir.Value]) -> None:
     """What :func:`add_products` does for bytes with AVX2: products of :data:`CHAIN` steps meet in int16.
 
     Behind the weights lie those of steps by themselves, which would not fit: their number, int64, how far from the
@@ -495,7 +493,7 @@ def dot_of_quads(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, w: ir.Valu
 
 
 def _sums_of_two(builder: ir.IRBuilder, a: ir.Value, w: ir.Value) -> ir.Value:
-    """``a[2 k] * w[2 k] + a[2 k + 1] * w[2 k + 1]`` of uint8 ``a`` and int8 ``w``, int16 (pmaddubsw, which saturates)."""
+    """``a[2 k] * w[2 k] + a[2 k + 1] * w[2 k + 1]``, uint8 by int8, as int16 that saturate (pmaddubsw)."""
     bytes_, words = ir.VectorType(I8, 4 * LANES), ir.VectorType(I16, 2 * LANES)
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(words, [bytes_] * 2), "llvm.x86.avx2.pmadd.ub.sw"

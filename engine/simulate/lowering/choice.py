@@ -17,6 +17,7 @@ from engine.ops.core.windows import Geometry
 from engine.simulate.kernels import tiles
 from engine.simulate.kernels.tiles import BLOCK, BLOCK_SIDE, PAIR, PIXELS, PRODUCTS, QUAD, QUARTER, RUN, STEP_BYTES
 from engine.simulate.lowering import matrices
+from engine.simulate.lowering.constants import surplus_of_chains
 from engine.simulate.program import Tensor
 
 Array = NDArray[Any]
@@ -26,10 +27,12 @@ WIDE_ENOUGH, MOST_CHANNELS = 128, 4096
 FLIPPED, PIECE, VECTOR = 5, 10, 12
 """What it takes to gather a piece of a window and to requantise a vector, in products of one, which take 0.15 ns on
 AVX512: the first is for pieces of up to :data:`~engine.simulate.kernels.tiles.MEDIUM` bytes that are flipped."""
-TRANSFORMED, RESTORED, FINISHED, OF_BYTES = 80, 50, 16, 1.2
-"""What it takes to transform the pixels of a block for a run of channels that is read, to bring back a vector of its
-results and to requantise one elsewhere, and a step of bytes in a chain, in multiplications with an addition: fitted to
-16 layers of ``resnet_18`` and ``scene_unet`` on AVX2, whose times are within a tenth, those of a few channels a third."""
+TRANSFORMED, RESTORED, FINISHED, OF_BYTES, ALONE = 80, 50, 16, 1.2, 1.2
+"""What it takes with AVX2, in multiplications with an addition, to transform the pixels of a block for a run of
+channels that is read, to bring back a vector of its results, to requantise one elsewhere, and a step of bytes in a
+chain; the last is a step by itself, in those of a chain (three instructions for two and a half). The first four are
+fitted to 16 layers of ``resnet_18`` and ``scene_unet``, whose times they have within a tenth, of 12 channels a third.
+"""
 GAIN = 0.9
 """The share of the time that several pixels at once may take, for them to be worth it."""
 MOST_TILE_ROWS, MANY_UNITS, OPERAND_BYTES = 3 * tiles.TILE_ROWS, 16, 1 << 18
@@ -87,6 +90,18 @@ def _reads_matrices_in_place(
 def multiplies_bytes(x: Tensor) -> bool:
     """Whether products of ``x`` can be those of bytes."""
     return x.dtype == np.int8 and (REGISTERS.quads or (tiles.CHAIN > 1 and not x.signed))
+
+
+def are_best_bytes(x: Tensor, weights: Array) -> bool:
+    """Whether dense products of ``x`` had better be those of bytes: what does not fit a chain is computed besides."""
+    if not multiplies_bytes(x) or REGISTERS.quads:
+        return multiplies_bytes(x)
+    channels, values = len(weights), math.prod(weights.shape[1:])
+    steps, panel = tiles.steps_of(values, quads=True), tiles.MAX_VECTORS * LANES
+    padded = np.pad(weights.reshape(channels, values), ((0, 0), (0, steps * QUAD - values)))
+    surplus = surplus_of_chains(padded.reshape(channels, steps, QUAD)).any(axis=2)
+    apart = [surplus[first : first + panel].any(axis=0).sum() for first in range(0, channels, panel)]
+    return bool(OF_BYTES * (steps + ALONE * np.mean(apart)) <= math.ceil(values / PAIR))
 
 
 def blocks_of_channels(x: Tensor, y: Tensor, e: Tensor | None, attributes: Attributes) -> int:
@@ -149,9 +164,7 @@ def windows_together(operands: dict[str, Tensor], weights: Array, attributes: At
     return best if cost(best) <= GAIN * cost(1) else 1
 
 
-def takes_fewer_products(
-    operands: dict[str, Tensor], weights: Array, attributes: Attributes, quads: bool
-) -> bool:
+def takes_fewer_products(operands: dict[str, Tensor], weights: Array, attributes: Attributes, quads: bool) -> bool:
     """Whether blocks of results are best computed from fewer products (:mod:`~engine.simulate.kernels.winograd`).
 
     Results must be less than 2^31 with the bits that the transforms add. The unit of time is a step of one vector, a

@@ -166,16 +166,22 @@ def pack_weights(
     return np.array(table, np.int64), np.ascontiguousarray(np.concatenate(pieces, axis=1))
 
 
+def surplus_of_chains(weights: Array) -> NDArray[np.bool_]:
+    """Where the sums of int16 of a chain might not fit, for weights (..., steps, 4): (..., chains, 2)."""
+    *outer, steps, _ = weights.shape
+    halves = weights.reshape(*outer, steps // tiles.CHAIN, tiles.CHAIN, QUAD // PAIR, PAIR).astype(np.int64)
+    sums = (np.maximum(each, 0).sum(axis=(-3, -1)) for each in (halves, -halves))
+    return np.maximum(*sums) > tiles.MOST_OF_CHAIN
+
+
 def _in_chains(block: Array, places: NDArray[np.int64]) -> NDArray[np.int8]:
     """Weights of a panel (groups, steps, columns, 4) as chains of bytes are summed, (groups, bytes).
 
     Behind them come the last steps of chains of which a sum would not fit an int16, with the weights that are missing
     there: their number, their ``places``, and their weights; as many for every group.
     """
-    groups, steps, columns, _ = block.shape
-    halves = block.reshape(groups, steps // tiles.CHAIN, tiles.CHAIN, columns, QUAD // PAIR, PAIR).astype(np.int64)
-    sums = (np.maximum(halves, 0).sum(axis=(2, 5)), np.maximum(-halves, 0).sum(axis=(2, 5)))
-    is_too_much = np.maximum(*sums) > tiles.MOST_OF_CHAIN  # (groups, chains, columns, 2)
+    groups, _, columns, _ = block.shape
+    is_too_much = surplus_of_chains(block.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)  # (groups, chains, columns, 2)
     kept, apart = block.copy(), np.zeros_like(block)
     last = np.s_[:, tiles.CHAIN - 1 :: tiles.CHAIN]
     moved = np.repeat(is_too_much, PAIR, axis=3)

@@ -36,9 +36,9 @@ from engine.simulate.lowering.choice import (
     MOST_CHANNELS,
     OPERAND_BYTES,
     WIDE_ENOUGH,
+    are_best_bytes,
     blocks_of_channels,
     is_best_in_place,
-    multiplies_bytes,
     padded_width,
     pixels_together,
     shares_weights,
@@ -104,7 +104,7 @@ def lower_convolution(call: Call, program: Assembler, block: tuple[int, int] = (
     if min(shape) < 1:
         raise NotLowered(f"results of shape {shape}")
     depthwise = attributes["group"] == channels == x.shape[3]
-    quads = multiplies_bytes(x) and not depthwise
+    quads = not depthwise and are_best_bytes(x, weights)
     # Where dot products of uint8 read x + 128, what that adds to an accumulator depends on the weights alone.
     surplus = FLIP * weights.astype(np.int64).sum(axis=(1, 2, 3)) if quads else 0
     params = convolution_parameters(shifted_bias(*bias) - surplus, attributes, channels)

@@ -144,7 +144,8 @@ def pad(x: Tensor, windows: Geometry, value: int, program: Assembler, flip: int 
     if not (top or left or bottom or right or flip):
         return x
     _, height, width, channels = x.shape
-    y = program.tensor((1, height + top + bottom, width + left + right, channels), x.dtype, signed=x.signed or value < 0)
+    shape = (1, height + top + bottom, width + left + right, channels)
+    y = program.tensor(shape, x.dtype, signed=x.signed or value < 0)
     size = {"in_h": height, "in_w": width, "in_c": channels, "out_h": y.shape[1], "out_w": y.shape[2]}
     border = {"top": top, "left": left, "value": value, "flip": flip}
     program.emit(InstructionKind.PAD, {"x": x, "y": y}, units=y.shape[1], **border, **size)

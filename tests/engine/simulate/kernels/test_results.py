@@ -25,12 +25,13 @@ def stage(channels: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("channels", [LANES, 2 * LANES, 3 * LANES, 4 * LANES, 5 * LANES + 1])
+@pytest.mark.parametrize("channels", [LANES - 1, LANES, 2 * LANES - 4, 2 * LANES, 3 * LANES, 4 * LANES, 5 * LANES + 1])
 @pytest.mark.parametrize("pixels", [1, 2, 3, 4, 5, ROWS_1 - 1, ROWS_1, ROWS_1 + 1, 2 * ROWS_2 + 1, 50, 131])
 @pytest.mark.parametrize("added", [None, np.int8, np.int16])
-def test_rows_and_tiles_with_rests(channels: int, pixels: int, added: type | None) -> None:
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_rows_and_tiles_with_rests(channels: int, pixels: int, added: type | None, kind: type) -> None:
     constants = [noise(channels, 1, 1, 6), np.arange(channels, dtype=np.int32) * 300 - 900]
-    inputs = [noise(1, 1, pixels, 6), *constants, np.zeros(channels, np.int8)]
+    inputs = [noise(1, 1, pixels, 6, kind=kind), *constants, np.zeros(channels, np.int8)]
     sums: dict[str, Any] = {}
     if added is not None:
         inputs.append(noise(1, 1, pixels, channels, kind=added))
@@ -39,17 +40,18 @@ def test_rows_and_tiles_with_rests(channels: int, pixels: int, added: type | Non
         compute(lower_convolution, OP, inputs, kernel_shape=[1, 1], activation=activation, **stage(channels), **sums)
 
 
-@pytest.mark.parametrize("channels", [LANES, 3 * LANES, 3 * LANES + 2])
+@pytest.mark.parametrize("channels", [LANES, 2 * LANES - 4, 3 * LANES, 3 * LANES + 2])
 @pytest.mark.parametrize("columns", [5, 8, 21])
 @pytest.mark.parametrize("strides", [[1, 1], [2, 2]])
 @pytest.mark.parametrize("group", ["all", "one", "two"])
-def test_windows(channels: int, columns: int, strides: list[int], group: str) -> None:
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_windows(channels: int, columns: int, strides: list[int], group: str, kind: type) -> None:
     """Of depthwise, dense and grouped convolutions, those of few products included."""
     groups = {"all": channels, "one": 1, "two": 2 if channels % 2 == 0 else 1}[group]
     inside = channels // groups
     constants = [noise(channels, 3, 3, inside), np.arange(channels, dtype=np.int32) * 30, np.zeros(channels, np.int8)]
     window = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": strides, "group": groups}
-    compute(lower_convolution, OP, [noise(1, 7, columns, channels), *constants], **window, **stage(channels))
+    compute(lower_convolution, OP, [noise(1, 7, columns, channels, kind=kind), *constants], **window, **stage(channels))
 
 
 @pytest.mark.skipif(not PACKS, reason="this CPU's results are packed in registers or not at all")

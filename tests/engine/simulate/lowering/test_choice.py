@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from engine.native.registers import LANES, REGISTERS
-from engine.simulate.kernels.tiles import MATRICES, MAX_VECTORS
+from engine.simulate.kernels.tiles import CHAIN, MATRICES, MAX_VECTORS
 from engine.simulate.lowering.choice import WIDE_ENOUGH
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
 from tests.engine.simulate.lowering.test_convolution import OP, constants
 from tests.engine.simulate.machine import call, compute, instructions, ramp
+
+
+@pytest.mark.skipif(CHAIN == 1, reason="products of bytes do not depend on what is multiplied")
+@pytest.mark.parametrize(
+    ("inside", "weight", "signed", "quads"),
+    [(64, 127, False, 1), (64, 40, True, 0), (12, 40, False, 1), (12, 127, False, 0)],
+)
+def test_bytes_are_multiplied_where_none_is_negative_and_it_takes_less_time(
+    inside: int, weight: int, signed: bool, quads: int
+) -> None:
+    """Four times 127 does not fit a chain, so that every other step of bytes stands by itself."""
+    program, own = Assembler(), constants(LANES, inside)
+    x = replace(program.input((1, 9, 9, inside), np.int8), signed=signed)
+    own[0] = np.full_like(own[0], weight)
+    lower_convolution(call(OP, x, *own, kernel_shape=[1, 1]), program)
+    (step,) = instructions(program)
+    assert (step.fields["quads"], step.fields["in_place"]) == (quads, quads)
 
 
 def test_pixels_lie_beside_each_other_where_vectors_would_be_empty() -> None:

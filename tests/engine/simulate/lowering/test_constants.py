@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.native.registers import LANES
 from engine.simulate.kernels.tiles import (
     BIAS,
+    CHAIN,
     DEPTH,
     E_LEFT,
     E_RIGHT,
@@ -17,6 +20,7 @@ from engine.simulate.kernels.tiles import (
     MATRICES,
     MAX_VECTORS,
     OUT_SHIFT,
+    QUAD,
     RIGHT_SHIFT,
     SCALE,
     SHIFTS_WORDS,
@@ -26,7 +30,7 @@ from engine.simulate.kernels.tiles import (
     steps_of,
 )
 from engine.simulate.lowering.common import NotLowered
-from engine.simulate.lowering.constants import convolution_parameters, pack_weights, with_words
+from engine.simulate.lowering.constants import convolution_parameters, pack_weights, surplus_of_chains, with_words
 
 
 @pytest.mark.parametrize(("quads", "values", "kind"), [(True, 4, np.int8), (False, 2, np.int16)])
@@ -40,8 +44,10 @@ def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> N
     assert max(widths) - min(widths) <= 1
     assert panels[:, 1].tolist() == [0, widths[0] * LANES]
     steps, copies = steps_of(kernel, quads), 1 if quads or not MATRICES else 2
-    assert panels[:, 2].tolist() == [0, copies * steps * widths[0] * LANES * 4]
-    first = packed[0].view(np.int8)[: panels[1, 2]].view(kind)
+    first_bytes = copies * steps * widths[0] * LANES * 4
+    number_of_own_steps = 8 if quads and CHAIN > 1 else 0
+    assert panels[:, 2].tolist() == [0, first_bytes + number_of_own_steps]
+    first = packed[0].view(np.int8)[:first_bytes].view(kind)
     if MATRICES:  # a vector after the other of each two, those for lower bytes beside those for upper ones
         pairs = np.split(first, range(2 * LANES * steps * values, len(first), 2 * LANES * steps * values))
         found = [pair.reshape(steps // DEPTH, -1, DEPTH, LANES, values).swapaxes(1, 2) for pair in pairs]
@@ -54,6 +60,39 @@ def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> N
     np.testing.assert_array_equal(first[0], weights[0, : widths[0] * LANES, :values])
     np.testing.assert_array_equal(first[1, :, 0], weights[0, : widths[0] * LANES, values])
     assert not first[1, :, 1:].any()
+
+
+@pytest.mark.skipif(CHAIN == 1, reason="an instruction sums four products of bytes")
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40), st.floats(0.05, 1.0))
+def test_steps_by_themselves_have_what_would_not_fit_a_chain(seed: int, groups: int, kernel: int, share: float) -> None:
+    """All weights are in either, and the sums of a chain are int16 whatever the activations."""
+    rng, channels = np.random.default_rng(seed), LANES + 3
+    weights = np.where(rng.random((groups, channels, kernel)) < share, rng.choice([-128, 127], ()), 3).astype(np.int8)
+    steps = steps_of(kernel, quads=True)
+    places = np.arange(steps) * 100 + 7
+    panels, packed = pack_weights(weights, quads=True, places=places)
+    assert panels.tolist() == [[2, 0, 0]]
+    for group in range(groups):
+        chains, rest = np.split(packed[group], [steps * 2 * LANES * QUAD])
+        count = int(rest[:8].view(np.int64)[0])
+        found, own = rest[8 : 8 + 8 * count].view(np.int64), rest[8 + 8 * count :].reshape(count, 2 * LANES, QUAD)
+        summed = chains.reshape(steps, 2 * LANES, QUAD).copy()
+        assert not surplus_of_chains(summed.transpose(1, 0, 2)).any()
+        for place, values in zip(found, own, strict=True):
+            if values.any():
+                summed[places.tolist().index(place)] += values
+        columns = summed.transpose(1, 0, 2).reshape(2 * LANES, -1)
+        np.testing.assert_array_equal(columns[:channels, :kernel], weights[group])
+        assert not columns[channels:].any()
+
+
+def test_a_chain_fits_up_to_its_most() -> None:
+    """127 times the sum of weights of one sign that meet in an int16."""
+    most = np.zeros((1, CHAIN, QUAD), np.int8)
+    most[0, :, :2] = [127, 2] if CHAIN == 2 else [127, 127]
+    assert not surplus_of_chains(most).any()
+    most[0, -1, 1] += 1 if CHAIN == 2 else 0
+    assert surplus_of_chains(most).ravel().tolist() == [CHAIN == 2, False]
 
 
 def stage(**lists: Any) -> dict[str, Any]:

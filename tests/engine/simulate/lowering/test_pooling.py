@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ def test_windows_of_maxima(window: dict[str, Any], dtype: type) -> None:
 def test_maxima_of_any_number_of_channels(channels: int) -> None:
     x = np.random.default_rng(channels).integers(-128, 128, (1, 5, 6, channels)).astype(np.int8)
     compute(lower_max_pool, "HzQuantizedMaxPool", [x], kernel_shape=[3, 2], pads=[1, 1, 0, 0])
+
+
+@pytest.mark.parametrize(("pads", "signed"), [([1, 1, 1, 1], False), ([2, 0, 0, 0], True), ([0, 0, 0, 2], True)])
+def test_windows_of_the_border_alone_are_negative(pads: list[int], signed: bool) -> None:
+    program = Assembler()
+    x = replace(program.input((1, 4, 4, 3), np.int8), signed=False)
+    y = lower_max_pool(call("HzQuantizedMaxPool", x, kernel_shape=[2, 2], pads=pads), program)
+    assert y.signed == signed
 
 
 def test_a_border_is_the_least_integer() -> None:
