@@ -114,7 +114,7 @@ def _columns_tile(context: Any, builder: ir.IRBuilder, size: int, stride: int, a
             seen = [(p, index - p * stride) for p in range(BLOCK_PIXELS) if 0 <= index - p * stride < size]
             for number, top in enumerate(tops):
                 four = [values[min(top + k, size - 1)] for k in range(QUAD)]
-                first, second = (_interleaved(builder, *four[k : k + 2], BYTES, upper) for k in (0, 2))
+                first, second = (_interleaved(builder, four[k], four[k + 1], BYTES, upper) for k in (0, 2))
                 for v in range(2):
                     quads = builder.bitcast(_interleaved(builder, first, second, WORDS, bool(v)), VECTOR)
                     for pixel, k in seen:

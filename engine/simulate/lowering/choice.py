@@ -99,8 +99,8 @@ def are_best_bytes(x: Tensor, weights: Array) -> bool:
     channels, values = len(weights), math.prod(weights.shape[1:])
     steps, panel = tiles.steps_of(values, quads=True), tiles.MAX_VECTORS * LANES
     padded = np.pad(weights.reshape(channels, values), ((0, 0), (0, steps * QUAD - values)))
-    surplus = surplus_of_chains(padded.reshape(channels, steps, QUAD)).any(axis=2)
-    apart = [surplus[first : first + panel].any(axis=0).sum() for first in range(0, channels, panel)]
+    surplus = surplus_of_chains(padded.reshape(channels, steps, QUAD))
+    apart = [surplus[first : first + panel].any(axis=(0, 2)).sum() for first in range(0, channels, panel)]
     return bool(OF_BYTES * (steps + ALONE * np.mean(apart)) <= math.ceil(values / PAIR))
 
 

@@ -171,7 +171,8 @@ def surplus_of_chains(weights: Array) -> NDArray[np.bool_]:
     *outer, steps, _ = weights.shape
     halves = weights.reshape(*outer, steps // tiles.CHAIN, tiles.CHAIN, QUAD // PAIR, PAIR).astype(np.int64)
     sums = (np.maximum(each, 0).sum(axis=(-3, -1)) for each in (halves, -halves))
-    return np.maximum(*sums) > tiles.MOST_OF_CHAIN
+    is_too_much: NDArray[np.bool_] = np.maximum(*sums) > tiles.MOST_OF_CHAIN
+    return is_too_much
 
 
 def _in_chains(block: Array, places: NDArray[np.int64]) -> NDArray[np.int8]:
