@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.jit import compiled, entry
-from engine.native.registers import LANES, LEVEL, REGISTERS
-from engine.simulate.kernels.convolution import dots_of_pairs, dots_of_quads
+from engine.native.registers import LANES, LEVEL
+from engine.simulate.kernels.convolution import QUADS, dots_of_pairs, dots_of_quads
 from engine.simulate.kernels.matrices import begin_matrices, end_matrices
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
@@ -22,14 +22,13 @@ from engine.simulate.kernels.tiles import (
 TILE_ROWS, VECTORS = (MOST_HIGH, MOST_WIDE) if MATRICES else (ROWS[MAX_VECTORS - 1], MAX_VECTORS)
 STEPS = 128 if MATRICES else 64
 """Steps whose operands stay in the first cache: 16 kB of rows and as much of weights, or 16 kB of weights at most."""
-QUADS = REGISTERS.quads
 OPERATIONS_PER_STEP = 2 * TILE_ROWS * VECTORS * LANES * (QUAD if QUADS else PAIR)
 """Two per multiply-accumulate."""
 
 
 def operand_bytes(steps: int) -> int:
-    """Memory that :func:`dot_tiles` works in."""
-    return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + VECTORS * LANES)
+    """Memory that :func:`dot_tiles` works in; all zeros, so that no step of a chain stands by itself."""
+    return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + VECTORS * LANES) + 8
 
 
 def _of_level(level: str) -> Callable[[int, int, int], None]:
@@ -46,7 +45,7 @@ def _of_level(level: str) -> Callable[[int, int, int], None]:
 def repeat(memory: int, steps: int, calls: int) -> None:
     """The widest tile, ``calls`` times, on what lies in :func:`operand_bytes` bytes at ``memory``, a line of the cache.
 
-    ``steps`` are a multiple of :data:`~engine.simulate.kernels.tiles.STEPS_TOGETHER`.
+    ``steps`` are those of :func:`~engine.simulate.kernels.tiles.steps_of`.
     """
     rows, weights = memory + ACCUMULATOR_BYTES, memory + ACCUMULATOR_BYTES + steps * 4 * TILE_ROWS
     if MATRICES:
