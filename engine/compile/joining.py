@@ -48,3 +48,30 @@ def joins_pixels(layer: Layer) -> bool:
     if layer.kind is not CostKind.RESHAPE or len(before) != _MAP_RANK or before[0] > 1 or before[3] > 1:
         return False
     return layer.motion is Motion.ELEMENTS and before[1] > 1 and after[-1] == before[1] * before[2]
+
+
+def restores_map(layer: Layer, makers: Mapping[str, Layer]) -> bool:
+    """Whether tokens that were turned become a map (NCHW) by a reshape, which leaves all elements where they are."""
+    turned = makers.get(layer.inputs[0])
+    views = layer.kind is CostKind.RESHAPE and layer.motion is Motion.VIEW
+    if not views or turned is None or turned.kind is not CostKind.TRANSPOSE or turned.motion is not Motion.NONE:
+        return False
+    before, after = layer.input_shapes[0], layer.output_shape
+    return len(after) == _MAP_RANK and before[-1] == after[-1] * after[-2] and before[-2] == after[-3]
+
+
+def joins_heads(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> bool:
+    """Whether a transposition brings the heads that a product of two maps left side by side, for a reshape to join."""
+    product, after = makers.get(layer.inputs[0]), readers.get(layer.output, ())
+    before = layer.input_shapes[0]
+    turns = layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.ROWS and len(before) == _MAP_RANK
+    if not turns or product is None or product.kind is not CostKind.MATMUL or len(product.inputs) == 1:
+        return False
+    swapped = (before[0], before[2], before[1], before[3]) == tuple(layer.output_shape)
+    joins = all(each.kind is CostKind.RESHAPE and each.output_shape[-1] == before[1] * before[3] for each in after)
+    return swapped and before[1] > 1 and bool(after) and joins
+
+
+def multiplies_heads(layer: Layer) -> bool:
+    """Whether a layer multiplies several matrices (heads) by a constant for each."""
+    return layer.kind is CostKind.MATMUL and len(layer.inputs) == 1 and math.prod(layer.output_shape[:-2]) > 1

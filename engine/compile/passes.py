@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.chips.latency import Alone, Latency
-from engine.compile.joining import JOINED_BITS, becomes_cut, joins_pixels, joins_rows
+from engine.compile.joining import JOINED_BITS, becomes_cut, joins_pixels, joins_rows, multiplies_heads
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -43,6 +43,8 @@ _LINE_TRANSFERS = 15
 """Of a mean over rows or columns, which is taken in five steps."""
 _FOURTHS, _HALVES = 0.33, 0.6
 """What steps leave of rows that are added up, all together: fourths of powers of two, or halves."""
+_SPLITTING = "Split"
+"""Operator of a layer that gives several parts."""
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 _WINDOWED = frozenset({CostKind.CONV, CostKind.DEPTHWISE})
 _SLOPE_PASSES, _SLOPE_TRANSFERS = (8, 7), 18
@@ -212,7 +214,7 @@ class _Subgraph:
         match layer.kind:
             case kind if kind in _ARRAY:
                 return self._of_weights(layer)
-            case CostKind.MATMUL if len(layer.inputs) == 1:
+            case CostKind.MATMUL if len(layer.inputs) == 1 and not multiplies_heads(layer):
                 return self._of_weights(layer)
             case _ if layer.output_bits != _NARROW_BITS:
                 return None
@@ -492,10 +494,11 @@ class _Subgraph:
             return None
         size = self._laid(layer.output, layer.output_shape)
         named = list(zip(layer.inputs, layer.input_shapes, strict=True))
-        if not any(part[-1] % _BLOCK for part in parts):
+        if not any(part[-1] % _BLOCK for part in (*parts, whole)):
             again = [self._laid(name, shape) for name, shape in named if joins and self._is_slice(name)]
             return Passes(len(parts) + 1 + 2 * len(again), size + sum(again), size + sum(again))
-        planar = self._plane(layer.output_shape)
+        every = not joins and layer.op_type == _SPLITTING
+        planar = self._plane(whole if every else layer.output_shape)
         found = Passes(len(parts) + 3, 2 * planar, planar + size)
         for name, shape in named:
             if name not in self._planar and not self._is_plane(name):
@@ -544,7 +547,7 @@ class _Subgraph:
             return Passes(2, size, size)
         blocks = _padded(shape, self._alone.pixels, _BLOCK)
         found = Passes(2 * _maps(shape), ddr_bytes(shape, layer.input_bits, self._latency.input_row), blocks)
-        if self._is_few(name):
+        if self._is_few(name) or layer.kind is CostKind.JOIN:
             found += Passes(2 * _maps(shape), blocks, self._laid(name, shape))
         return found
 

@@ -15,7 +15,7 @@ from itertools import compress
 from types import MappingProxyType
 
 from engine.chips.latency import Latency, UnfusedLayer
-from engine.compile.joining import becomes_cut
+from engine.compile.joining import becomes_cut, joins_heads, multiplies_heads, restores_map
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -206,6 +206,9 @@ def unfused_parts(
     for layer in layers:
         parts: list[tuple[str, Amounts]] = []
         for position in () if becomes_cut(layer, readers) else layer.converted:
+            given = makers.get(layer.inputs[position])
+            if given is not None and restores_map(given, makers):
+                continue
             kind, rows = _conversion(layer, position, block)
             turned = kind == "to_pixels" and turns_tokens(layer, position, makers)
             if (layer.inputs[position], kind) not in changed:
@@ -213,6 +216,9 @@ def unfused_parts(
                 shape = layer.input_shapes[position]
                 amounts = {BATCH: _as_map(shape)[0] - 1, ELEMENTS: math.prod(shape), PIECES: _pixels(shape)}
                 parts.append(("to_turned", amounts) if turned else (_called(kind), {ROWS: rows}))
+        if _turns_values(layer, makers):
+            kind = "values" if layer.input_shapes[0][2] > 1 else "value"
+            parts.append((kind, {ELEMENTS: math.prod(layer.output_shape)}))
         if layer.copied:
             parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
         wanted = _wanted(layer, readers)
@@ -295,6 +301,8 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
             return "conv_stepped"
         case _ if layer.kind in _CONVOLVING and layer.output_bits >= _ACCUMULATOR_BITS:
             return CostKind.CONV.value
+        case CostKind.MATMUL if multiplies_heads(layer):
+            return "product_kept"
         case CostKind.MATMUL if len(layer.inputs) == 1:
             return CostKind.CONV.value
         case CostKind.MATMUL:
@@ -340,8 +348,16 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
             deep = "_deep" if len(layer.input_shapes[0]) > _MAP_RANK else ""
             return f"regrouped{deep}" if _is_regrouped(layer) else ""
         if layer.motion is Motion.HEADS:
+            return "planes_cut"
+        if before is not None and joins_heads(before, makers, readers):
             return ""
     elif layer.motion is Motion.VIEW:
+        return ""
+    elif joins_heads(layer, makers, readers):
+        return ""
+    elif _turns_pixels(layer):
+        return "pixels_turned"
+    if layer.kind is CostKind.RESHAPE and restores_map(layer, makers):
         return ""
     if layer.motion is Motion.BLOCKS and layer.output_shape[1] > _PAIR * layer.input_shapes[0][1]:
         return "blocks"
@@ -373,7 +389,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
 def _amounts(
     layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]
 ) -> Iterator[tuple[str, float]]:
-    if layer.kind is CostKind.RESHAPE and _cuts_planes(layer, readers):
+    if layer.kind is CostKind.RESHAPE and (layer.motion is Motion.HEADS or _cuts_planes(layer, readers)):
         elements, width = math.prod(layer.output_shape), layer.output_shape[-1]
         heads = layer.input_shapes[0][1] if layer.motion is Motion.SPREAD else 1
         share = _APART + (1 - _APART) / heads
@@ -403,6 +419,10 @@ def _amounts(
         yield MAPS, _padded(layer.output_shape) * layer.output_bits / 8
         return
     maps = [*layer.input_shapes, layer.output_shape]
+    if multiplies_heads(layer):
+        yield ITEMS, math.prod(layer.output_shape[:-2])
+        yield ELEMENTS, math.prod(layer.output_shape)
+        return
     if layer.kind is CostKind.MATMUL and len(layer.inputs) > 1:
         yield from _amounts_of_product(layer)
         return
@@ -467,6 +487,20 @@ def _is_regrouped(layer: Layer) -> bool:
     """Whether rows of the same length lie in another number of rows or columns of a map."""
     before, after = layer.input_shapes[0], layer.output_shape
     return max(len(before), len(after)) <= _MAP_RANK + 1 and _as_map(before)[1:3] != _as_map(after)[1:3]
+
+
+def _turns_values(layer: Layer, makers: Mapping[str, Layer]) -> bool:
+    """Whether a reshape makes a map of the values of attention, which were cut out of queries, keys and values."""
+    before, made = layer.input_shapes[0], makers.get(layer.inputs[0])
+    views = layer.kind is CostKind.RESHAPE and layer.motion is Motion.VIEW and 0 in layer.converted
+    both = len(before) == len(layer.output_shape) == _MAP_RANK
+    return views and both and (made is None or made.kind is CostKind.MOVE)
+
+
+def _turns_pixels(layer: Layer) -> bool:
+    """Whether the channels of each pixel become rows of single channels, element by element."""
+    single = layer.motion is Motion.ELEMENTS and len(layer.output_shape) <= _MAP_RANK
+    return single and layer.output_shape[-1] == 1 < layer.input_shapes[0][-1]
 
 
 def _joins_planes(layer: Layer) -> bool:
