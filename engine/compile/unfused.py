@@ -357,6 +357,8 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         return ""
     elif _turns_pixels(layer):
         return "pixels_turned"
+    elif layer.motion is Motion.NONE and layer.input_shapes[0][-1] == 1 < layer.output_shape[-1]:
+        return "singles_joined"
     if layer.kind is CostKind.RESHAPE and restores_map(layer, makers):
         return ""
     if layer.motion is Motion.BLOCKS and layer.output_shape[1] > _PAIR * layer.input_shapes[0][1]:
@@ -371,6 +373,10 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         return "elements_deep"
     if layer.motion is Motion.VIEW and _as_map(layer.input_shapes[0])[0] > _as_map(layer.output_shape)[0]:
         return "view_of_batch"
+    if layer.motion is Motion.VIEW and _cuts_rows(layer):
+        return "view_cut"
+    if layer.motion is Motion.LAID and layer.input_shapes[0][0] > 1:
+        return "laid_batch"
     if layer.kind is CostKind.RESHAPE and _joins_planes(layer):
         return "planes_joined"
     if before is not None and before.kind is CostKind.TRANSPOSE:
@@ -487,6 +493,12 @@ def _is_regrouped(layer: Layer) -> bool:
     """Whether rows of the same length lie in another number of rows or columns of a map."""
     before, after = layer.input_shapes[0], layer.output_shape
     return max(len(before), len(after)) <= _MAP_RANK + 1 and _as_map(before)[1:3] != _as_map(after)[1:3]
+
+
+def _cuts_rows(layer: Layer) -> bool:
+    """Whether a reshape that leaves the order of elements cuts rows into shorter ones, of heads or of maps."""
+    before, after = layer.input_shapes[0][-1], layer.output_shape[-1]
+    return layer.kind is CostKind.RESHAPE and before > after > 1 and before % after == 0
 
 
 def _turns_values(layer: Layer, makers: Mapping[str, Layer]) -> bool:
