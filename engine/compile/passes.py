@@ -67,6 +67,8 @@ _PICKED_INSIDE = 2.0
 """... and of other maps."""
 _VECTOR = 256
 """Bytes of a vector in which a map is turned that reshapes lay out channel by channel."""
+_TURNED_PASSES = 2.4
+"""How often such a map is moved that two means want, one in vectors and one channel by channel."""
 _SINGLE_TRANSFERS, _SINGLE_BYTES = 6, 450
 """Of each pixel of a map of one channel that a reshape joins to a row: transfers, and bytes loaded and stored."""
 
@@ -374,7 +376,8 @@ class _Subgraph:
         if before[1:3] != after[1:3] and before[-1] == after[-1]:
             if not _reduces_rows(layer):
                 lines = self._plane(before)
-                return Passes(_LINE_TRANSFERS, 2 * lines + size, lines + size)
+                again = self._turned_again(layer, before)
+                return Passes(_LINE_TRANSFERS, 2 * lines + size + again, lines + size + again)
             lines, width = self._rows(before), before[2]
             steps = lines * (_FOURTHS if width & (width - 1) == 0 else _HALVES) * (not self._alone.pixel_vectors)
             return Passes(_LINE_TRANSFERS, 2 * lines + steps + size, lines + steps + size)
@@ -384,6 +387,14 @@ class _Subgraph:
             return Passes(4, read, size)
         planar = self._plane(before)
         return Passes(9, read + planar + 2 * size, planar + 2 * size)
+
+    def _turned_again(self, layer: Layer, shape: Sequence[int]) -> float:
+        """Bytes, each way, of a map that lies in vectors for a mean of its rows, too: each row of a channel is moved."""
+        others = self._readers.get(layer.inputs[0], ())
+        if not self._alone.pixel_vectors or not any(map(_reduces_rows, others)):
+            return 0.0
+        batch, height, _, channels = _as_map(shape)
+        return _TURNED_PASSES * batch * height * channels * _VECTOR
 
     def _of_weights(self, layer: Layer) -> Passes | None:
         """A convolution or a dense layer; one that adds a map up does so in a second step."""
