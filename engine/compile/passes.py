@@ -389,7 +389,7 @@ class _Subgraph:
         return Passes(9, read + planar + 2 * size, planar + 2 * size)
 
     def _turned_again(self, layer: Layer, shape: Sequence[int]) -> float:
-        """Bytes, each way, of a map that lies in vectors for a mean of its rows, too: each row of a channel is moved."""
+        """Bytes, each way, of a map of which a mean wants rows, too: each row of a channel is moved in a vector."""
         others = self._readers.get(layer.inputs[0], ())
         if not self._alone.pixel_vectors or not any(map(_reduces_rows, others)):
             return 0.0

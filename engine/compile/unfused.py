@@ -347,20 +347,11 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         if same_rows:
             deep = "_deep" if len(layer.input_shapes[0]) > _MAP_RANK else ""
             return f"regrouped{deep}" if _is_regrouped(layer) else ""
-        if layer.motion is Motion.HEADS:
-            return "planes_cut"
-        if before is not None and joins_heads(before, makers, readers):
-            return ""
     elif layer.motion is Motion.VIEW:
         return ""
-    elif joins_heads(layer, makers, readers):
-        return ""
-    elif _turns_pixels(layer):
-        return "pixels_turned"
-    elif layer.motion is Motion.NONE and layer.input_shapes[0][-1] == 1 < layer.output_shape[-1]:
-        return "singles_joined"
-    if layer.kind is CostKind.RESHAPE and restores_map(layer, makers):
-        return ""
+    attending = _of_attention(layer, makers, readers)
+    if attending is not None:
+        return attending
     if layer.motion is Motion.BLOCKS and layer.output_shape[1] > _PAIR * layer.input_shapes[0][1]:
         return "blocks"
     if layer.motion is Motion.ROWS and len(layer.output_shape) > _MAP_RANK and not same_rows:
@@ -493,6 +484,22 @@ def _is_regrouped(layer: Layer) -> bool:
     """Whether rows of the same length lie in another number of rows or columns of a map."""
     before, after = layer.input_shapes[0], layer.output_shape
     return max(len(before), len(after)) <= _MAP_RANK + 1 and _as_map(before)[1:3] != _as_map(after)[1:3]
+
+
+def _of_attention(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> str | None:
+    """The kind of a movement of heads or of single elements, empty where it moves nothing; None of others."""
+    before = makers.get(layer.inputs[0])
+    if layer.kind is CostKind.RESHAPE:
+        if layer.motion is Motion.HEADS:
+            return "planes_cut"
+        joins = before is not None and joins_heads(before, makers, readers)
+        return "" if joins or restores_map(layer, makers) else None
+    if joins_heads(layer, makers, readers):
+        return ""
+    if _turns_pixels(layer):
+        return "pixels_turned"
+    single = layer.motion is Motion.NONE and layer.input_shapes[0][-1] == 1 < layer.output_shape[-1]
+    return "singles_joined" if single else None
 
 
 def _cuts_rows(layer: Layer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.compile.joining import becomes_cut, joins_pixels, joins_rows
+from engine.compile.joining import becomes_cut, joins_heads, joins_pixels, joins_rows, multiplies_heads, restores_map
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.ops.core.costs import CostKind
@@ -36,3 +36,29 @@ def test_tokens_are_cut_behind_a_transposition() -> None:
     assert becomes_cut(joined, {"y": [turned], "turned": [cut]})
     assert not becomes_cut(joined, {"y": [turned], "turned": []})
     assert not becomes_cut(turned, {"turned": [cut]})
+
+
+def test_tokens_that_were_turned_become_a_map_where_they_are() -> None:
+    turned = layer(CostKind.TRANSPOSE, (1, 8, 64), (1, 64, 8), motion=Motion.NONE)
+    turned = turned.model_copy(update={"output": "turned"})
+    becomes = reshape((1, 8, 8, 8), (1, 8, 64), Motion.VIEW).model_copy(update={"inputs": ("turned",)})
+    assert restores_map(becomes, {"turned": turned})
+    assert not restores_map(becomes, {})
+    assert not restores_map(becomes.model_copy(update={"output_shape": (1, 4, 16, 8)}), {"turned": turned})
+
+
+def test_heads_that_a_product_left_are_joined() -> None:
+    product = layer(CostKind.MATMUL, (1, 2, 64, 8), (1, 2, 64, 64), (1, 2, 64, 8))
+    product = product.model_copy(update={"output": "mixed", "inputs": ("scores", "values")})
+    turned = layer(CostKind.TRANSPOSE, (1, 64, 2, 8), (1, 2, 64, 8), motion=Motion.ROWS)
+    turned = turned.model_copy(update={"inputs": ("mixed",), "output": "turned"})
+    joined = reshape((1, 1, 64, 16), (1, 64, 2, 8), Motion.VIEW)
+    assert joins_heads(turned, {"mixed": product}, {"turned": [joined]})
+    assert not joins_heads(turned, {}, {"turned": [joined]})
+    assert not joins_heads(turned, {"mixed": product}, {"turned": []})
+
+
+def test_heads_times_a_constant() -> None:
+    heads = layer(CostKind.MATMUL, (1, 2, 10, 64), (1, 2, 8, 64))
+    assert multiplies_heads(heads)
+    assert not multiplies_heads(layer(CostKind.MATMUL, (1, 1, 10, 64), (1, 1, 8, 64)))
