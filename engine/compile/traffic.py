@@ -124,7 +124,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=size, stores=_further_maps(layer.output_shape))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        straight += _in_passes(layer, latency)
+        straight += _in_passes(layer, latency) + _slopes(layer, latency.weight_load)
         if by_rows is None:
             straight += _in_phases(layer, latency) + _by_taps(layer, latency)
         else:
@@ -265,6 +265,11 @@ def _is_window_of_few(layer: Layer, load: WeightLoad) -> bool:
     """Whether the channels of a filter may be padded to a smaller block."""
     most = _WHOLE_TAPS + (layer.strides == (1, 1))
     return load.few_channels > 0 and layer.kind is CostKind.CONV and math.prod(layer.kernel) > most
+
+
+def _slopes(layer: Layer, load: WeightLoad) -> Traffic:
+    """What a layer of slopes loads besides its parameters."""
+    return Traffic(load.slope_channel_bytes * layer.output_shape[-1] * (layer.kind is CostKind.SLOPE))
 
 
 def _reads_mean(layer: Layer, producers: Mapping[str, Layer]) -> bool:

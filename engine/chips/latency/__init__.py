@@ -111,6 +111,7 @@ class WeightLoad(Data):
         gate_channel_bytes: ... of one of a map and a single pixel, ...
         sum_channel_bytes: ... and of a sum or difference of two maps.
         scale_channel_bytes: parameters per channel of a change of scale.
+        slope_channel_bytes: what a layer of slopes loads per channel besides its parameters, but at O0.
         joined_channel_bytes: what a convolution loads per channel besides where it adds up a map.
         broadcast: what sums and products load besides where a map of one channel is broadcast over the channels of
             another.
@@ -139,6 +140,7 @@ class WeightLoad(Data):
     gate_channel_bytes: int = 0
     sum_channel_bytes: int = 0
     scale_channel_bytes: int = 0
+    slope_channel_bytes: int = 0
     joined_channel_bytes: int = 0
     broadcast: Broadcast = Broadcast()
     average_bytes: int = 0
