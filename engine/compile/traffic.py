@@ -27,6 +27,8 @@ _MAP_RANK = 4
 _WHOLE_TAPS = 8
 """Windows of so many taps or fewer keep whole blocks of channels, and in steps of one pixel those of one more."""
 _PLANAR_CHANNELS = 8
+_PLANE_CHANNELS = 16
+"""Channels that a constant for each pixel of a map of one channel is padded to."""
 _MATRIX_BYTES = 64
 """Parameters of each product of two matrices."""
 
@@ -124,7 +126,7 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=size, stores=_further_maps(layer.output_shape))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        straight += _in_passes(layer, latency) + _slopes(layer, latency.weight_load)
+        straight += _in_passes(layer, latency) + _slopes(layer, latency.weight_load) + _constant_plane(layer, latency)
         if by_rows is None:
             straight += _in_phases(layer, latency) + _by_taps(layer, latency)
         else:
@@ -270,6 +272,16 @@ def _is_window_of_few(layer: Layer, load: WeightLoad) -> bool:
 def _slopes(layer: Layer, load: WeightLoad) -> Traffic:
     """What a layer of slopes loads besides its parameters."""
     return Traffic(load.slope_channel_bytes * layer.output_shape[-1] * (layer.kind is CostKind.SLOPE))
+
+
+def _constant_plane(layer: Layer, latency: Latency) -> Traffic:
+    """What a sum loads besides the elements of a constant for each pixel of a map of one channel: whole blocks."""
+    shape = layer.output_shape
+    plane = layer.kind is CostKind.ADD and len(shape) == _MAP_RANK and shape[-1] == 1 < math.prod(shape)
+    if not plane or len(layer.inputs) > 1 or layer.parameter_bytes < math.prod(shape) or not latency.alone:
+        return _NOTHING
+    pixels = math.prod(shape[:-2]) * row_width(shape[-2], latency.input_row)
+    return Traffic(pixels * _PLANE_CHANNELS - math.prod(shape))
 
 
 def _reads_mean(layer: Layer, producers: Mapping[str, Layer]) -> bool:
