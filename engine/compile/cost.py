@@ -106,7 +106,8 @@ def layer_costs(
             arranging * by_load / 1000 / schedule.cores,
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
             + beside / schedule.cores
-            + _loaded_again_us(layer, schedule, latency),
+            + _loaded_again_us(layer, schedule, latency)
+            + _folding_us(layer, schedule, latency),
             arranging * (not by_load) / 1000 / schedule.cores,
         )
         for layer, arranging, (straight, detour), beside in zip(
@@ -135,6 +136,16 @@ def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> floa
     passes = 1 if layer.output_shape[-1] <= unfolding.few else unfolding.passes
     least = unfolding.least_us + passes * unfolding.pass_us
     return max(load_us(Traffic(loaded=schedule.relaid.get(layer.output, 0)), latency.fitted), least)
+
+
+def _folding_us(layer: Layer, schedule: Schedule, latency: Latency) -> float:
+    """Work on pixels that become channels, where those were no whole blocks."""
+    folds = layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.FOLDED
+    if not folds or schedule.overlap is not Overlap.GROUPS or latency.folding is None:
+        return 0.0
+    shape, work = layer.input_shapes[0], latency.folding
+    uneven = shape[-1] % latency.weight_block.in_channels > 0
+    return (work.uneven_us + work.uneven_pixel_us * math.prod(shape[:-1]) / 1e3) * uneven
 
 
 def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[LayerTraffic]) -> Iterator[Cost]:

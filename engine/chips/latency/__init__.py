@@ -631,10 +631,14 @@ class Folding(Data):
     Attributes:
         depth: for SpaceToDepth; the mean of what it stores and loads.
         slices: for slices of every second row and column that are joined.
+        uneven_us: work of SpaceToDepth on a map whose channels are no whole blocks, besides its traffic, ...
+        uneven_pixel_us: ... and on each thousand of its pixels.
     """
 
     depth: FoldedMap
     slices: FoldedMap
+    uneven_us: float = 0.0
+    uneven_pixel_us: float = 0.0
 
 
 class Unfolding(Data):

@@ -534,3 +534,22 @@ def test_a_product_of_two_maps_waits_for_the_filter_that_turns_its_operand() -> 
     costs = layer_costs(schedule, latency)
     waits = subgraph_us(schedule, costs, latency.fitted) - subgraph_us(schedule, costs, free)
     assert waits == pytest.approx(latency.fitted.begin_us, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "work_us"),
+    [("bayes-e", (1, 128, 64, 3), 20.0), ("bayes-e", (1, 64, 96, 3), 15.0), ("bayes", (1, 48, 48, 3), 7.0)],
+)
+def test_pixels_of_few_channels_that_become_channels_are_worked_on(
+    march: str, shape: tuple[int, ...], work_us: float
+) -> None:
+    """Asked (``folded``): computing times of SpaceToDepth on images; whole blocks of channels take none besides."""
+    _, height, width, channels = shape
+    folded = (1, height // 2, width // 2, 4 * channels)
+    latency = load_latency(march)
+    image = alone(CostKind.TRANSPOSE, folded, shape, motion=Motion.FOLDED, leaves=False)
+    (cost,) = layer_costs(image.model_copy(update={"overlap": Overlap.GROUPS}), latency)
+    assert cost.overhead_us == pytest.approx(work_us, rel=0.25)
+    even = alone(CostKind.TRANSPOSE, (1, 16, 16, 64), (1, 32, 32, 16), motion=Motion.FOLDED, leaves=False)
+    (cost,) = layer_costs(even.model_copy(update={"overlap": Overlap.GROUPS}), latency)
+    assert cost.overhead_us == 0

@@ -434,3 +434,18 @@ def test_what_leaves_in_two_layouts_is_stored_twice() -> None:
         )
         ((straight, _),) = layer_traffic(schedule, latency)
         assert straight.stored == stored
+
+
+@pytest.mark.parametrize(("march", "each"), [("bayes-e", 94), ("bayes", 190), ("bernoulli2", 0)])
+def test_slopes_load_more_than_their_parameters(march: str, each: int) -> None:
+    """Asked (``chain``): eleven chains of slopes of 16 to 128 channels, exact."""
+    nothing = loaded(march, alone(CostKind.MOVE, MAP, MAP))
+    assert loaded(march, alone(CostKind.SLOPE, MAP, MAP, parameter_bytes=128)) - nothing - 128 == 64 * each
+
+
+def test_a_constant_for_each_pixel_of_a_plane_is_loaded_in_blocks() -> None:
+    """Decoding of 720 boxes: 43 KB more for each of two constants of 2 x 720."""
+    plane = (1, 2, 720, 1)
+    constant = alone(CostKind.ADD, plane, plane, parameter_bytes=1440)
+    one = alone(CostKind.ADD, plane, plane, parameter_bytes=8)
+    assert loaded("bayes-e", constant) - loaded("bayes-e", one) == 2 * 768 * 16 - 8
