@@ -386,7 +386,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
 def _amounts(
     layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]
 ) -> Iterator[tuple[str, float]]:
-    if layer.kind is CostKind.RESHAPE and (layer.motion is Motion.HEADS or _cuts_planes(layer, readers)):
+    if layer.motion is Motion.HEADS or (layer.kind is CostKind.RESHAPE and _cuts_planes(layer, readers)):
         elements, width = math.prod(layer.output_shape), layer.output_shape[-1]
         heads = layer.input_shapes[0][1] if layer.motion is Motion.SPREAD else 1
         share = _APART + (1 - _APART) / heads
@@ -487,11 +487,15 @@ def _is_regrouped(layer: Layer) -> bool:
 
 
 def _of_attention(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> str | None:
-    """The kind of a movement of heads or of single elements, empty where it moves nothing; None of others."""
+    """The kind of a movement of heads or of single elements, empty where it moves nothing; None of others.
+
+    Heads that a product of the subgraph takes are taken as they lie; those that leave are cut out.
+    """
     before = makers.get(layer.inputs[0])
     if layer.kind is CostKind.RESHAPE:
         if layer.motion is Motion.HEADS:
-            return "planes_cut"
+            leaving = any(reader.leaves for reader in readers.get(layer.output, ()))
+            return "planes_cut" if leaving else ""
         joins = before is not None and joins_heads(before, makers, readers)
         return "" if joins or restores_map(layer, makers) else None
     if joins_heads(layer, makers, readers):
