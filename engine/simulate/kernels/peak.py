@@ -8,6 +8,7 @@ from engine.jit import compiled, entry
 from engine.native.registers import LANES, LEVEL
 from engine.simulate.kernels.convolution import QUADS, dots_of_pairs, dots_of_quads
 from engine.simulate.kernels.matrices import begin_matrices, end_matrices
+from engine.simulate.kernels.memory import int64_at
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
     MATRICES,
@@ -27,7 +28,7 @@ OPERATIONS_PER_STEP = 2 * TILE_ROWS * VECTORS * LANES * (QUAD if QUADS else PAIR
 
 
 def operand_bytes(steps: int) -> int:
-    """Memory that :func:`dot_tiles` works in; all zeros, so that no step of a chain stands by itself."""
+    """Memory that :func:`dot_tiles` works in."""
     return ACCUMULATOR_BYTES + steps * 4 * (TILE_ROWS + VECTORS * LANES) + 8
 
 
@@ -50,6 +51,7 @@ def repeat(memory: int, steps: int, calls: int) -> None:
     rows, weights = memory + ACCUMULATOR_BYTES, memory + ACCUMULATOR_BYTES + steps * 4 * TILE_ROWS
     if MATRICES:
         begin_matrices()
+    int64_at(weights + steps * 4 * VECTORS * LANES, 1)[0] = 0  # no step of a chain stands by itself
     for _ in range(calls):
         if QUADS:
             dots_of_quads(TILE_ROWS, VECTORS, rows, steps * 4, 1, 0, weights, steps, memory)

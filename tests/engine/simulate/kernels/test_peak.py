@@ -14,7 +14,7 @@ def test_every_step_multiplies_and_adds_what_is_counted() -> None:
     memory = np.zeros(operand_bytes(steps) + 64, np.uint8)
     memory = memory[-memory.ctypes.data % 64 :]
     if QUADS:
-        memory[: operand_bytes(steps) - 8] = 1
+        memory[:] = 1
     else:
         memory[: len(memory) // 2 * 2].view(np.int16)[:] = 1
     dot_tiles(memory.ctypes.data, steps, 2)
