@@ -80,7 +80,7 @@ def run_calibration(
     subject = Subject(optimized, placed, statistics, data, threads)
     calibrated = _choose_thresholds(subject, options)
     note_rules(calibrated, statistics, candidates_of(options))
-    return _correct(widen_results(calibrated), subject, options)
+    return widen_results(_correct(calibrated, subject, options))
 
 
 def _choose_thresholds(subject: Subject, options: CalibrationOptions) -> ir.Model:

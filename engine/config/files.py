@@ -64,6 +64,8 @@ def remarks(config: Config) -> tuple[str, ...]:
         found.append(f"max_percentile has no effect, calibration_type is {calibration.calibration_type.value}")
     elif "max_percentile" in calibration.model_fields_set and "mse_thresholds" in calibration.optimization:
         found.append("max_percentile has no effect, mse_thresholds replaces the method")
+    if calibration.bias_correction_order is not None and "bias_correction" not in calibration.optimization:
+        found.append("bias_correction_order has no effect without bias_correction")
     if not calibration.calibration_type.needs_data:
         idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
         idle += ["integer_bias_correction"] if _corrects_without_data(config) else []

@@ -167,6 +167,8 @@ class CalibrationParameters(Group):
         run_on_cpu: names of nodes to compute in float.
         run_on_bpu: names of nodes to compute in integers where that is possible.
         optimization: options as ``asymmetric``, ``set_model_output_int8``, ``set_Conv_input_int16``.
+        bias_correction_order: calibrated model of the original's; ``bias_correction`` takes convolutions in the order
+            that it shows, which the original leaves to chance; not in the original.
         corrections: corrections of weights and biases that you registered; not in the original.
     """
 
@@ -179,6 +181,7 @@ class CalibrationParameters(Group):
     run_on_cpu: Names = ()
     run_on_bpu: Names = ()
     optimization: Options = ()
+    bias_correction_order: File = None
     corrections: Corrections = ()
 
     @field_validator("max_percentile")

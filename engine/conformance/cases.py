@@ -88,6 +88,16 @@ class RecordedCase:
         return self.folder / ("expected_calibrated.onnx" if self.reduced else "calibrated.onnx")
 
     @property
+    def corrects_biases(self) -> bool:
+        """Whether the option ``bias_correction`` is on, whose order the original leaves to chance.
+
+        Raises:
+            ConfigError: the configuration cannot be read.
+        """
+        asked = str(_group(dict(read_yaml(self.config)), "calibration_parameters").get("optimization") or "")
+        return "bias_correction" in [word.strip() for word in asked.split(";")]
+
+    @property
     def quantized(self) -> Path:
         """The original's quantised model; need not exist."""
         return self.folder / ("expected_quantized.onnx" if self.reduced else "quantized.onnx")

@@ -82,11 +82,20 @@ def attempt(call: Callable[[], Value]) -> Attempt[Value]:
         return Attempt(None if error is not None else future.result(), error)
 
 
-def convert_case(case: RecordedCase, folder: Path) -> OurConversion:
-    """Convert ``case`` with its own configuration, files below ``folder``."""
+def convert_case(case: RecordedCase, folder: Path, *, in_its_order: bool = False) -> OurConversion:
+    """Convert ``case`` with its own configuration, files below ``folder``.
+
+    Args:
+        case: what to convert.
+        folder: where files appear.
+        in_its_order: whether ``bias_correction`` takes convolutions in the order that the recording shows.
+    """
 
     def run() -> ConversionResult:
-        return convert(parse_config(case.parameters(folder), case.config))
+        content = case.parameters(folder)
+        if in_its_order:
+            content["calibration_parameters"]["bias_correction_order"] = str(case.calibrated.resolve())
+        return convert(parse_config(content, case.config))
 
     done = attempt(run)
     if done.value is not None:

@@ -53,6 +53,8 @@ class Row(BaseModel):
         output_error: largest difference, relative to the tensor's largest magnitude; or ``output_message``, why it does
             not run.
         output_message: see ``output_error``.
+        outputs_in_order: the same, where they differ and the option ``bias_correction`` is on, of a conversion that
+            corrects in the order that the recording shows: the original leaves it to chance.
         operators: whether the quantised models have the same operators in the same order.
         thresholds: activation thresholds, by name of the tensor.
         devices: nodes of the original's node table on the same device, by name.
@@ -81,6 +83,7 @@ class Row(BaseModel):
     outputs: bool | None = None
     output_error: float | None = None
     output_message: str = ""
+    outputs_in_order: bool | None = None
     operators: bool | None = None
     thresholds: Share | None = None
     devices: Share | None = None
@@ -146,9 +149,13 @@ def measure(case: RecordedCase, folder: Path, modes: Sequence[Mode] = (Mode.FAST
     calibrated = load_model(case.calibrated) if case.calibrated.is_file() else None
     quantized = load_model(case.quantized) if case.quantized.is_file() else None
     found = _run_ours(case, ours) if case.has_weights else _Run()
+    ordered = found
+    if found.text and case.corrects_biases and case.calibrated.is_file():
+        ordered = _run_ours(case, convert_case(case, folder / "in_its_order", in_its_order=True))
     return row.model_copy(
         update={
             **found.as_fields(),
+            "outputs_in_order": ordered.equal(OUTPUT_TOLERANCE),
             **(_values(ours, calibrated, quantized) if case.has_weights else {}),
             "operators": None if quantized is None else _types(ours.quantized) == _types(quantized),
             "devices": _devices(ours, case.devices),

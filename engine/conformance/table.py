@@ -92,10 +92,15 @@ def _of_things(name: str, title: str, read: Callable[[Row], Share | None]) -> di
     }
 
 
+_IN_ORDER = "outputs_in_order"
+
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
         "converts": Measure("converts, or refuses where the original refuses", _cases(lambda row: row.converts)),
         "outputs": Measure("outputs of our quantised file equal the original's", _cases(lambda row: row.outputs)),
+        _IN_ORDER: Measure(
+            "the same, biases corrected in the order that the original took", _cases(lambda row: row.outputs_in_order)
+        ),
         "operators": Measure("same operators, same order", _cases(lambda row: row.operators)),
         **_of_things("thresholds", "activation thresholds equal, by tensor", lambda row: row.thresholds),
         **_of_things("devices", "nodes on the same device, by name", lambda row: row.devices),
@@ -107,7 +112,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
     }
 )
 """The measures by name."""
-SHORT = tuple(name for name in MEASURES if not name.endswith(("_mean", "_all")))
+SHORT = tuple(name for name in MEASURES if not name.endswith((_IN_ORDER, "_mean", "_all")))
 """Measures of the tables per march and per network."""
 
 

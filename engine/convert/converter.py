@@ -183,7 +183,8 @@ def _files_read(config: Config) -> list[Path | None]:
     registered: list[Path | None] = []
     if custom is not None and custom.custom_op_dir is not None:
         registered = [custom.custom_op_dir / file for file in custom.op_register_files]
-    data = config.calibration_parameters.cal_data_dir
+    calibration = config.calibration_parameters
+    data = [*calibration.cal_data_dir, calibration.bias_correction_order]
     return [model.onnx_model, model.prototxt, model.caffe_model, *data, *registered]
 
 

@@ -13,22 +13,25 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
+from engine.calibrate.corrections.turns import (
+    Biases,
+    Turns,
+    Vector,
+    bias_of,
+    biases_of,
+    convolutions,
+    mean_per_channel,
+    taken_behind,
+)
 from engine.calibrate.data.samples import finite_samples
 from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.sensitivity import alone, calibrations_by_node, double
-from engine.calibrate.methods.thresholds import names_before_calibration
-from engine.floats.compare import cosine32
 from engine.floats.fake_quantization import fake_quantize
-from engine.floats.float_model import FloatSession, Kernels
-from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, set_constant, shape_of
+from engine.floats.float_model import FloatSession
+from engine.ir import before_calibration, calibration_of, constant_of, node_by_name, set_constant
 from engine.rulebook.integers import BIAS_CORRECTION_SAMPLE
 from engine.rulebook.marks import note
-
-Vector = NDArray[np.float64]
-Biases = dict[str, NDArray[np.float32]]
-"""By name of the input."""
 
 BIAS_SAMPLES = 8
 """Samples that our mean error is taken over: it changes little with more, and each costs two forwards."""
@@ -39,72 +42,39 @@ def correct_in_turn(
     calibrated: ir.Model,
     data: CalibrationData,
     *,
-    order: Sequence[str] | None = None,
+    order: Sequence[str] = (),
+    order_of: ir.Model | None = None,
     threads: int | None = None,
 ) -> ir.Model:
     """A copy of ``calibrated`` with biases as the original corrects them, on the last sample.
 
     One convolution after the other loses the mean error of its result, all others as they are by then, if the result
     is more similar to the float one without it. All are as they were if that does not make the outputs more similar.
-    A convolution without a bias gets one.
-
-    Which order the original takes follows no rule that is known: another process takes another one for the same
-    network, and all networks of as many convolutions have one in the same process (docs/evidence/agreement.md).
+    A convolution without a bias gets one, and one that the CPU computes is corrected as others are.
 
     Args:
         optimized: the float graph.
-        calibrated: the same with thresholds; not changed.
+        calibrated: the same with thresholds, before results are requantised; not changed.
         data: calibration data.
-        order: names of the convolutions; None for that from the outputs to the inputs, with which most of the networks
-            are left alone that the original leaves alone.
+        order: names of convolutions that come first (:func:`engine.calibrate.corrections.turns.in_full`).
+        order_of: a model that the original made of the same network; its order and what it kept of ties are
+            read from its biases, and ``order`` does not count.
         threads: CPU threads; None for all.
+
+    Raises:
+        ConfigError: ``order`` names what is no convolution.
     """
-    results = {name: str(node.outputs[0].name) for name, node in _correctable(calibrated).items()}
     feed = next(finite_samples(data, reversed(range(len(data)))), None)
-    if not results or feed is None:
+    if feed is None or not convolutions(calibrated):
         return calibrated.clone()
-    renamed = names_before_calibration(calibrated)  # calibrated outputs of the graph have other names in the float one
-    outputs = [str(value.name) for value in calibrated.graph.outputs]
-    fetched = list(dict.fromkeys([*results.values(), *outputs]))
-    names = {name: renamed.get(name, name) for name in fetched}
-    wanted = FloatSession(optimized, list(names.values()), threads=threads, kernels=Kernels.PLAIN).run(feed)
-    adjustable, biases = _with_biases_as_inputs(calibrated)
-    session = FloatSession(adjustable, fetched, threads=threads, kernels=Kernels.PLAIN, max_batch=1)
-    uncorrected = found = session.run(feed | biases)
-    corrections: dict[str, Vector] = {}
-    for name in reversed(results) if order is None else order:
-        result, expected = results[name], wanted[names[results[name]]]
-        error = _per_channel(found[result] - expected)
-        tried = biases | {_bias_input(name): np.asarray(biases[_bias_input(name)] - error, np.float32)}
-        then = session.run(feed | tried)
-        if cosine32(then[result], expected) > cosine32(found[result], expected):
-            biases, found, corrections[name] = tried, then, error
+    turns = Turns(optimized, calibrated, feed, threads=threads)
+    corrections = turns.taken(order) if order_of is None else taken_behind(turns, biases_of(order_of))
     corrected = calibrated.clone()
-    before, after = ([cosine32(each[name], wanted[names[name]]) for name in outputs] for each in (uncorrected, found))
-    if sum(after) > sum(before):
-        _take_from_bias(corrected, corrections)
-        for node in corrected.graph:
-            if str(node.name) in corrections:
-                note(node, BIAS_CORRECTION_SAMPLE)
+    _take_from_bias(corrected, corrections)
+    for node in corrected.graph:
+        if str(node.name) in corrections:
+            note(node, BIAS_CORRECTION_SAMPLE)
     return corrected
-
-
-def _with_biases_as_inputs(calibrated: ir.Model) -> tuple[ir.Model, Biases]:
-    """A copy whose correctable convolutions read their biases from inputs, and what these are."""
-    model = calibrated.clone()
-    biases: Biases = {}
-    for name, node in _correctable(model).items():
-        found, channels = _bias(node), shape_of(node.outputs[0])[1]
-        biases[_bias_input(name)] = np.zeros(channels, np.float32) if found is None else found
-        value = ir.val(_bias_input(name), ir.DataType.FLOAT, (channels,))
-        node.resize_inputs(3)
-        node.replace_input_with(2, value)
-        model.graph.inputs.append(value)
-    return model, biases
-
-
-def _bias_input(convolution: str) -> str:
-    return f"{convolution}/bias"
 
 
 def with_biases_of(calibrated: ir.Model, optimized: ir.Model) -> ir.Model:
@@ -112,9 +82,9 @@ def with_biases_of(calibrated: ir.Model, optimized: ir.Model) -> ir.Model:
 
     Its printed similarities thus say nothing about what the correction does to the outputs.
     """
-    model, sources = optimized.clone(), _correctable(calibrated)
+    model, sources = optimized.clone(), convolutions(calibrated)
     for name, node in node_by_name(model, list(sources)).items():
-        bias = _bias(sources[name])
+        bias = bias_of(sources[name])
         if bias is not None:
             set_constant(model.graph, node, 2, bias)
     return model
@@ -177,7 +147,7 @@ def mean_errors(
         count += 1
         found = session.run(feed)
         for name, (plain, quantized) in pairs.items():
-            sums[name] = sums.get(name, 0.0) + _per_channel(found[quantized] - found[plain])
+            sums[name] = sums.get(name, 0.0) + mean_per_channel(found[quantized] - found[plain])
     return {name: total / count for name, total in sums.items()}
 
 
@@ -199,28 +169,12 @@ def _take_constants(model: ir.Model, calibrated: ir.Model, names: list[str]) -> 
 
 def _correctable(calibrated: ir.Model) -> dict[str, ir.Node]:
     """The quantised convolutions whose bias is constant or missing, by name, in graph order."""
-    convolutions = node_by_name(calibrated, list(calibrations_by_node(calibrated)))
-    return {name: node for name, node in convolutions.items() if _is_correctable(node)}
+    quantized = calibrations_by_node(calibrated)
+    return {name: node for name, node in convolutions(calibrated).items() if name in quantized}
 
 
-def _is_correctable(node: ir.Node) -> bool:
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
-    return node.op_type in ("Conv", "ConvTranspose") and (bias is None or constant_of(bias) is not None)
-
-
-def _bias(node: ir.Node) -> NDArray[np.float32] | None:
-    return constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
-
-
-def _take_from_bias(model: ir.Model, errors: Mapping[str, Vector]) -> None:
+def _take_from_bias(model: ir.Model, errors: Mapping[str, Vector] | Biases) -> None:
     """Change the biases of ``model`` by minus the ``errors`` of its convolutions."""
     for name, node in node_by_name(model, list(errors)).items():
-        bias = _bias(node)
+        bias = bias_of(node)
         set_constant(model.graph, node, 2, np.asarray((0.0 if bias is None else bias) - errors[name], np.float32))
-
-
-def _per_channel(error: NDArray[np.float32]) -> Vector:
-    """Mean over samples and positions."""
-    axes = tuple(axis for axis in range(error.ndim) if axis != 1)
-    means: Vector = error.astype(np.float64).mean(axis=axes)
-    return means

@@ -12,6 +12,7 @@ from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, corr
 from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.calibrate.corrections.rounding import round_weights
 from engine.calibrate.methods.methods import CalibrationOptions
+from engine.ir import load_model
 
 logger = logging.getLogger("engine.calibrate.run")
 
@@ -42,7 +43,9 @@ class BiasCorrection(Correction):
         logger.warning("bias_correction %s.", _about_bias_correction(work.options))
         if not work.options.corrects_biases_in_turn:
             return calibrated
-        return correct_in_turn(work.optimized, calibrated, work.data, threads=work.threads)
+        example = work.options.bias_correction_order
+        order_of = None if example is None else load_model(example)
+        return correct_in_turn(work.optimized, calibrated, work.data, order_of=order_of, threads=work.threads)
 
 
 class MeanBiasCorrection(Correction):
@@ -75,7 +78,7 @@ def _about_bias_correction(options: CalibrationOptions) -> str:
     if options.takes_mean_errors:
         return "is computed like mean_bias_correction, because compatibility is clean"
     return (
-        "follows the original toolchain, but for the order of convolutions, which no rule foretells: it fits the last "
-        "sample, and the similarities of the calibrated model are to a float model with the same biases. "
-        "mean_bias_correction is more accurate"
+        "follows the original toolchain, which leaves the order of convolutions to chance (bias_correction_order gives "
+        "one): it fits the last sample, and the similarities of the calibrated model are to a float model with the "
+        "same biases. mean_bias_correction is more accurate"
     )

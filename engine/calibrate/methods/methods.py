@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 
 from engine.calibrate.methods.kl import kl_threshold
 from engine.calibrate.methods.mse import mse_threshold
@@ -27,7 +28,13 @@ Source: reference/calibration.md 2.
 
 
 class CalibrationOptions(CalibrationChoice):
-    """How thresholds are chosen, and what follows from that."""
+    """How thresholds are chosen, and what follows from that.
+
+    Attributes:
+        bias_correction_order: a calibrated model of the original's that shows the order of ``bias_correction``.
+    """
+
+    bias_correction_order: Path | None = None
 
     @property
     def corrects_biases_in_turn(self) -> bool:

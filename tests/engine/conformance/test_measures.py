@@ -29,7 +29,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
     def run(change: Change = lambda ours: ours, case: RecordedCase = CASE, error: float = 0.0) -> Row:
         models = load_model(CASE.calibrated), load_model(CASE.quantized)
         ours = OurConversion(Ending.CONVERTED, "", *models, dict(CASE.devices), CASE.latencies_us)
-        monkeypatch.setattr(measures, "convert_case", lambda case, folder: change(ours))
+        monkeypatch.setattr(measures, "convert_case", lambda case, folder, **_: change(ours))
         monkeypatch.setattr(measures, "_largest_error", lambda model, samples, mode: error)
         return measure(case, tmp_path)
 
