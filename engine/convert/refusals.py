@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.errors import UnsupportedError
-from engine.ir import HORIZON_DOMAIN, MARK_ON, shape_of, static_shape
+from engine.ir import HORIZON_DOMAIN, MARK_ON, is_calibration, shape_of, static_shape
 from engine.terms import Device
 
 NOT_IN_RUNTIME = frozenset(
@@ -76,6 +76,32 @@ def refuse_unknown_shapes(optimized: ir.Model) -> None:
                     "depends on the data; end the model before that node (output_nodes) and compute the "
                     "rest in the application"
                 )
+
+
+def refuse_bare_rectifiers(placed: ir.Model, march: Chip) -> None:
+    """Refuse a PRelu on the BPU whose result is not calibrated, on bernoulli2, whose operator has no other scale.
+
+    The original ends without a word while it quantises: 7 of 7 PRelus in front of Slices, Reshapes, Transposes, Pads,
+    Resizes, Tiles and PRelus that were asked, and two drawn networks; not the 8 whose result is calibrated.
+
+    Raises:
+        UnsupportedError: names the first node and its readers, and what to do.
+    """
+    if not march.leaky_relu_operator:
+        return
+    for node in placed.graph:
+        on = node.metadata_props.get(MARK_ON)
+        if node.op_type != "PRelu" or on != Device.BPU:
+            continue
+        value = node.outputs[0]
+        if any(is_calibration(usage.node) for usage in value.uses()):
+            continue
+        readers = sorted({usage.node.op_type for usage in value.uses()})
+        raise UnsupportedError(
+            f"{node.name} (PRelu) has no scale of its own on {march.name}, because only {', '.join(readers)} "
+            f"{'reads' if len(readers) == 1 else 'read'} its result; use a LeakyRelu or Relu there, or send it to the "
+            f"CPU (run_on_cpu: {node.name})"
+        )
 
 
 def refuse_uncompilable(quantized: ir.Model, march: Chip) -> None:

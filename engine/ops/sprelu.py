@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ir import Calibration, before_calibration, constant_of, shape_of
+from engine.ir import before_calibration, constant_of, shape_of
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case, coefficient, float64, stage_of
 from engine.ops.core.costs import CostKind
@@ -102,23 +102,25 @@ class PReluRule(FloatRule):
         return None
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
+        """What is not calibrated keeps the type and scale of what is read."""
         node = chain[0]
         result = node.outputs[0]
-        output = required(lowering.calibration(result))
-        x = lowering.integer(given(node, 0), like=output, per_channel=True)
+        own = lowering.calibration(result)
+        x = lowering.integer(given(node, 0), like=own, per_channel=True)
+        bits, scales = (x.bits, x.scale) if own is None else (own.bits, own.scales)
         slope = required(lowering.constant(given(node, 1))).reshape(-1)
         inputs = [x.value]
         if lowering.march.leaky_relu_operator:
             op_type, attributes = "HzPRelu", slope_attributes(slope)
         else:
             op_type = "HzSPRelu"
-            integers, attributes = sprelu_integers(slope, shape_of(result)[1], x.scale, output)
+            integers, attributes = sprelu_integers(slope, shape_of(result)[1], x.scale, scales, bits)
             inputs.append(lowering.initializer(f"{node.name}_quantized_slope", integers))
-        lowering.emit(op_type, node, inputs, attributes, result, bits=output.bits, scale=output.scales)
+        lowering.emit(op_type, node, inputs, attributes, result, bits=bits, scale=scales)
 
 
 def sprelu_integers(
-    slope: Array, channels: int, input_scale: NDArray[np.float32], output: Calibration
+    slope: Array, channels: int, input_scale: NDArray[np.float32], scales: NDArray[np.float32], bits: int
 ) -> tuple[NDArray[np.int16], dict[str, object]]:
     """int16 slopes, shape (1, 1, 1, channels), and attributes; the input has the output's scale.
 
@@ -128,7 +130,7 @@ def sprelu_integers(
     scale = np.float32(max(np.abs(slope).max(), np.finfo(np.float32).tiny)) / np.float32(32767)
     integers = np.clip(round_away(slope.astype(np.float32) / scale), -32767, 32767).astype(np.int16)
     product = np.float64(np.float32(input_scale[0]) * scale)
-    split = requantization_of_pair(product / np.float64(output.scales[0]), output.bits)
+    split = requantization_of_pair(product / np.float64(scales[0]), bits)
     attributes = {
         "positive_scale": [1],
         "positive_right_shift": [0],

@@ -20,12 +20,13 @@ RELATIVE_TOLERANCE = 1e-4
 """Relative difference of a constant from that of a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
 ELEMENTWISE = frozenset(
     {"Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "Log", "Max", "Min", "Mul", "Pow"}
-    | {"PRelu", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Sum", "Tanh"}
+    | {"Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Sum", "Tanh"}
     | {"HzGelu", "HzHardSwish", "HzMish", "HzRsqrt", "HzSwish"}
 )
 """Operators that compute each element from those at its place, operands broadcast.
 
-Not LeakyRelu (reference/operators.md, the case on three dimensions).
+Not LeakyRelu (reference/operators.md, the case on three dimensions), nor PRelu: what moves stays in front of it (8 of 8
+Transposes and Reshapes asked on two marches).
 """
 
 

@@ -136,6 +136,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.NEGATIVE_SLOPE: "use slopes that are not negative",
         Code.PRODUCT_TAIL: f"none needed, or multiply in the application: {_REWRITE} tail",
         Code.RECTIFIER_WITHIN: "none needed; or use a Relu, or change what the CPU computes behind it",
+        Code.RECTIFIED_FLOATS: "none needed; or use a Relu or LeakyRelu",
         Code.DIVISION: "change the product, as its own reason says",
         Code.BOTH_BROADCAST: _BROADCAST,
         Code.SINGLE_NUMBER: "compute it once per channel: a 1x1 convolution with the outputs of the other operand",

@@ -145,7 +145,7 @@ class IntegerGraph:
         if forms is None:
             raise ModelError(f"tensor {name} is read by a BPU node and is not calibrated")
         form = next(iter(forms.values()))
-        if wanted is not None and not is_like(form, wanted):
+        if wanted is not None and not (is_like(form, wanted) and self._is_as_calibrated(value, form)):
             forms = self._rescaled(value, forms, wanted)
         if value in self._float_with_reader:
             self._float_with_reader.remove(value)
@@ -204,6 +204,11 @@ class IntegerGraph:
             if each is not None and each.scales.size == 1 and not is_like(next(iter(forms.values())), each):
                 forms = self._requantize(value, forms, each)
         return forms
+
+    def _is_as_calibrated(self, value: ir.Value, form: Quantized) -> bool:
+        """Whether ``form`` is as ``value`` is calibrated: a part of a PRelu's result has a scale of its own."""
+        own = calibration_of(value)
+        return own is None or own.scales.size > 1 or is_like(form, own)
 
     def padded(self, value: ir.Value, form: Quantized, pads: Sequence[int]) -> Quantized:
         """See :meth:`engine.ops.core.base.Lowering.padded`."""

@@ -53,6 +53,8 @@ LEFT_OUT_BEFORE = frozenset({"Expand", "Gather", "HzChannelShuffle", "Pad", "Res
 """Movements in front of which a calibration may be left out, and not behind, where something computes with it."""
 LATE_MOVEMENTS = frozenset({"Concat", "Reshape", "Slice"})
 """Movements of bernoulli2 between which no calibration stays once they have left the BPU late."""
+ENLARGES = frozenset({"Pad", "Resize"})
+"""What enlarges a map at one scale."""
 TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
 """Functions that a table computes whose input and result have scales of their own."""
 
@@ -404,9 +406,12 @@ def _is_moved_beside_cpu(site: Calibrated) -> bool:
     )
 
 
-def _is_moved_or_padded(site: Calibrated) -> bool:
-    """Whether a movement or a Pad gives the tensor: windows of maps whose size is none of theirs (94 of 94 asked)."""
-    return keeps_scale(site.producer) or site.producer.op_type == "Pad"
+def _is_moved_or_enlarged(site: Calibrated) -> bool:
+    """Whether a movement, a Pad or a Resize gives the tensor.
+
+    Windows of maps whose size is none of theirs (94 of 94 asked); what is resized and then moved (7 of 7).
+    """
+    return keeps_scale(site.producer) or site.producer.op_type in ENLARGES
 
 
 def _is_late_power(node: ir.Node) -> bool:
@@ -454,6 +459,35 @@ def _moves_late(node: ir.Node) -> bool:
     return node.op_type in LEFT_OUT_BEFORE or (node.op_type in LATE_MOVEMENTS | {"ReduceMax"} and refused_late(node))
 
 
+RECTIFIES = "PRelu"
+"""What keeps scales as movements do: nothing is calibrated between it and these."""
+MOVED_OR_RECTIFIED = (LEFT_OUT_BEFORE - {"Gather"}) | {"Resize", "SpaceToDepth", RECTIFIES}
+"""What reads a PRelu's result as it is, where that is calibrated behind it."""
+
+
+def _is_between_rectifiers(site: Calibrated) -> bool:
+    """Whether a PRelu gives the tensor to movements, or movements give it to PRelus."""
+    producer, readers = site.producer, site.readers
+    if producer.op_type == RECTIFIES and on_bpu(producer):
+        reads = MOVED_OR_RECTIFIED
+    elif (on_bpu(producer) or refused_late(producer)) and _is_moved_or_enlarged(site):
+        reads = frozenset({RECTIFIES})
+    else:
+        return False
+    quantised = [reader for reader in readers if is_quantised(reader)]
+    return bool(quantised) and all(reader.op_type in reads for reader in quantised)
+
+
+def _is_calibrated_behind_all(site: Calibrated) -> bool:
+    """Whether what every reader makes of the tensor is calibrated, or rectified or moved until it is."""
+    return all(_is_calibrated_later(reader.outputs[0]) for reader in site.readers if is_quantised(reader))
+
+
+def _is_calibrated_later(value: ir.Value) -> bool:
+    moved = moved_to(value, lambda node: _moves(node) or (on_bpu(node) and node.op_type in MOVED_OR_RECTIFIED))
+    return any(is_calibration(usage.node) for each in moved for usage in each.uses())
+
+
 ONLY_MOVED = Pattern[Calibrated](
     "is read by movements alone", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
 )
@@ -487,6 +521,16 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
             over=("calibrated.floats-to-be-moved-late",),
         ),
         Rule(
+            "calibrated.rectified",
+            "Nothing is calibrated between a PRelu and what moves, pads, resizes or rectifies its result, if that is "
+            "calibrated behind it, whether the CPU reads it too or not; nor between what moves, pads, resizes or pools "
+            "on the BPU and a PRelu.",
+            Pattern("is given by a PRelu to movements, or by these to PRelus", _is_between_rectifiers)
+            & Pattern("is calibrated behind all that reads it", _is_calibrated_behind_all),
+            Calibrate.NO,
+            over=("calibrated.floats-to-be-moved", "calibrated.floats-to-be-moved-late", SPLIT_TO_BE_MOVED.id),
+        ),
+        Rule(
             "calibrated.floats-to-be-moved-late",
             "bernoulli2 quantises what the CPU computes and only movements that left the BPU late read behind these; "
             "what convolutions, arithmetic, reductions, Clip, Cos, Elu, LeakyRelu, Log, Reciprocal, Relu, Sin and Tan "
@@ -507,10 +551,11 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
     [
         Rule(
             "calibrated.between-movements",
-            "No tensor between movements, of 440 in 12 networks, nor one that a Pad gives to movements is calibrated: "
+            "No tensor between movements, of 440 in 12 networks, nor one that a Pad or Resize gives to movements is "
+            "calibrated: "
             "it has the scale of what is moved. Before a Split, a MaxPool or a Concat all are.",
             ONLY_MOVED
-            & Pattern("is moved or padded already", _is_moved_or_padded)
+            & Pattern("is moved, padded or resized already", _is_moved_or_enlarged)
             & Pattern("is read by what is quantised alone", lambda site: all(map(is_quantised, site.readers))),
             Calibrate.NO,
             over=(SPLIT_TO_BE_MOVED.id,),

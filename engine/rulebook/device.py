@@ -25,6 +25,7 @@ from engine.ops.core.base import FloatRule
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu, subtracts_mean
 from engine.ops.core.reasons import SENTENCES, Code, Reason, because
+from engine.ops.foreign.composite import PREPROCESS
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
 from engine.rulebook.patterns import gives_rank, of_node, op, read_by
@@ -698,6 +699,11 @@ def _moves_to_reshapes(node: ir.Node) -> bool:
     )
 
 
+def _reads_cpu_result(site: DeviceSite) -> bool:
+    head = before_calibration(given(site.node, 0)).producer()
+    return head is not None and not on_bpu(head) and head.op_type != PREPROCESS
+
+
 def _reads_cpu_floats(site: DeviceSite) -> bool:
     head = given(site.node, 0).producer()
     return head is not None and not is_calibration(head) and not is_quantised(head)
@@ -714,6 +720,12 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
             & _site("reads what the CPU computes, which did not leave the BPU late", _reads_cpu_floats),
             _cpu(Code.PASSIVE_TAIL),
             BERNOULLI,
+        ),
+        Rule(
+            "device.rectified-floats",
+            "A PRelu of what the CPU computes runs there too.",
+            NOT_ASKED & op("PRelu") & _site("reads what the CPU computes", _reads_cpu_result),
+            _cpu(Code.RECTIFIED_FLOATS),
         ),
         Rule(
             "device.product-tail",

@@ -159,14 +159,28 @@ def _first_leads(site: ScaleSite) -> Iterator[Constraint]:
         )
 
 
+def _reads_rectified(site: ScaleSite) -> bool:
+    """Whether a PRelu on the BPU gives what is read, which is not calibrated, and the result is."""
+    producer = given(site.node, 0).producer()
+    return (
+        producer is not None
+        and producer.op_type == "PRelu"
+        and on_bpu(producer)
+        and any(str(value.name) in site.calibrations for value in site.node.outputs)
+    )
+
+
 def _keeps_its_own(site: ScaleSite) -> Iterator[Constraint]:
     """Nothing: the threshold is fixed."""
     return iter(())
 
 
 def _source_takes_the_result(site: ScaleSite) -> Iterator[Constraint]:
-    """The input takes the scale of the result, unless it takes another."""
-    yield ScaleOf(site.operands[0], site.result, How.IF_FREE)
+    """The input takes the scale of the result, unless it takes another; one that is moved there shares it."""
+    if site.node.op_type == "PRelu" and site.operands[0] not in site.calibrations:
+        yield from _both_share_one(site)
+    else:
+        yield ScaleOf(site.operands[0], site.result, How.IF_FREE)
 
 
 def _both_share_one(site: ScaleSite) -> Iterator[Constraint]:
@@ -354,6 +368,14 @@ ScaleTable = Table[ScaleSite, Demand]
 MOVED: ScaleTable = Table(
     "scale",
     [
+        Rule(
+            "scale.of-rectified",
+            "What movements make of a PRelu's result that is not calibrated has scales of its own each: that result, "
+            "and what the PRelu reads, has that of the first.",
+            MOVES & Pattern("reads a PRelu's result as it is", _reads_rectified) & ~FIRST,
+            _keeps_its_own,
+            over=("scale.moved", "scale.moved-to-gate"),
+        ),
         Rule(
             "scale.first-moved",
             "What only Reshape, Transpose, Slice, Pad, Resize, SpaceToDepth, shuffles of channels and Gathers that "

@@ -5,8 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.calibrate.methods.thresholds import calibration_tensors
+from engine.chips import load_chip
 from engine.convert.items import EQUALIZED, OPTIMIZED, PLACED, PLACEMENT, REQUESTS
-from engine.convert.refusals import refuse_cpu_operators, refuse_unknown_shapes
+from engine.convert.refusals import refuse_bare_rectifiers, refuse_cpu_operators, refuse_unknown_shapes
 from engine.convert.requests import placement_options
 from engine.convert.runner import Stage, Work
 from engine.errors import UnsupportedError
@@ -63,6 +64,7 @@ def _place(work: Work) -> None:
 
 def _admit(work: Work) -> None:
     _admit_draft(work)
+    refuse_bare_rectifiers(work[PLACED].model, load_chip(work.config.march.value))
     refuse_cpu_operators(work[PLACED].model)
 
 
@@ -98,6 +100,6 @@ DECOMPOSE = Stage(
     parameters=(_MARCH, "model_parameters.layer_out_dump"),
 )
 PLACE = Stage(name="place", run=_place, reads=(OPTIMIZED, REQUESTS), gives=(PLACED,), parameters=(_MARCH,))
-ADMIT = Stage(name="admit", run=_admit, reads=(PLACED,), gives=(PLACEMENT,))
+ADMIT = Stage(name="admit", run=_admit, reads=(PLACED,), gives=(PLACEMENT,), parameters=(_MARCH,))
 ADMIT_DRAFT = Stage(name="admit", run=_admit_draft, reads=(PLACED,), gives=(PLACEMENT,))
 """For a check without data: CPU operators that the board's runtime does not have are left to whoever shows it."""

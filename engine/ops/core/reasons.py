@@ -31,6 +31,7 @@ class Code(StrEnum):
     PASSIVE_TAIL = "passive_tail"
     PRODUCT_TAIL = "product_tail"
     RECTIFIER_WITHIN = "rectifier_within"
+    RECTIFIED_FLOATS = "rectified_floats"
     ACTIVATION_TAIL = "activation_tail"
     ADDED_NODE = "added_node"
     RANK_4 = "rank_4"
@@ -108,6 +109,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.PASSIVE_TAIL: "{op_type} is passive and no BPU node reads it",
         Code.PRODUCT_TAIL: "{march} has no {op_type} whose result no BPU node reads",
         Code.RECTIFIER_WITHIN: "{march} has no {op_type} that the CPU alone reads before the BPU computes again",
+        Code.RECTIFIED_FLOATS: "it reads what the CPU computes",
         Code.ACTIVATION_TAIL: "{march} has no {op_type} on an int32 output",
         Code.ADDED_NODE: "added by the conversion where a float tensor changes its layout or rank",
         Code.RANK_4: "only rank-4 tensors are {done} on the BPU",
