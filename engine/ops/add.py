@@ -19,6 +19,7 @@ from engine.ops.core.float_nodes import (
     is_relu,
     refused_broadcast,
     refused_constant,
+    refused_number,
     required,
     scales_normalised,
 )
@@ -131,7 +132,7 @@ class AddRule(FloatRule):
         if march.sums_as_convolutions and _adds_two_maps(node):
             is_map = len(shape_of(node.outputs[0])) == 4
             return None if is_map else because(Code.RANK_4, done="added to others")
-        reason = refused_broadcast(node, march)
+        reason = refused_broadcast(node, march) or refused_number(node, march)
         if reason is None and not march.adds_one_channel and _adds_one_map_to_all_channels(node):
             return because(Code.ONE_CHANNEL_ADDED)
         return reason

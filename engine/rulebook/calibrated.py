@@ -470,7 +470,7 @@ def _is_between_rectifiers(site: Calibrated) -> bool:
     producer, readers = site.producer, site.readers
     if producer.op_type == RECTIFIES and on_bpu(producer):
         reads = MOVED_OR_RECTIFIED
-    elif (on_bpu(producer) or refused_late(producer)) and _is_moved_or_enlarged(site):
+    elif not on_bpu(producer) or _is_moved_or_enlarged(site):
         reads = frozenset({RECTIFIES})
     else:
         return False

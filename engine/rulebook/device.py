@@ -725,7 +725,7 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
             "device.rectified-floats",
             "A PRelu of what the CPU computes runs there too.",
             NOT_ASKED & op("PRelu") & _site("reads what the CPU computes", _reads_cpu_result),
-            _cpu(Code.RECTIFIED_FLOATS),
+            _late(Code.RECTIFIED_FLOATS),
         ),
         Rule(
             "device.product-tail",

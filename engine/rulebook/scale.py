@@ -40,7 +40,20 @@ from engine.ops.registry import rule_for
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, How, LargestOf, ScaleOf
 
-TIED_ON_CPU = ("Concat", "Expand", "Gather", "Max", "Pad", "ReduceMax", "Relu", "Reshape", "Resize", "Slice", "Tile")
+TIED_ON_CPU = (
+    "Concat",
+    "Expand",
+    "Gather",
+    "Max",
+    "Pad",
+    "PRelu",
+    "ReduceMax",
+    "Relu",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "Tile",
+)
 """What has the scale of what it moves although it goes to the CPU late."""
 
 

@@ -45,6 +45,7 @@ ON_DATA: Mapping[str, str] = {
     "scale.joined-wide": "it leaves operands of a Concat thresholds of their own, which are measured",
     "scale.of-function": "it says what follows from a threshold that is measured",
     "scale.split-of-function": "it says that a threshold is measured",
+    "scale.of-rectified": "it leaves parts of a PRelu's result thresholds of their own, which are measured",
     "scale.softmax-margin": "it multiplies a threshold that is measured",
 }
 """Rules whose effect is a threshold from data, which a placement does not have, and why: that their case is placed as

@@ -143,6 +143,22 @@ def refused_constant(node: ir.Node, march: Chip) -> Reason | None:
     return because(Code.CONSTANT_NOT_FOLDED)
 
 
+def refused_number(node: ir.Node, march: Chip) -> Reason | None:
+    """Why a sum with one number, as in a Gelu that is written with its Tanh, runs on the CPU, which reads floats.
+
+    12 of 12 asked on bernoulli2, behind five operators, and seven drawn networks; a normalisation's shift is quantised
+    (:func:`refused_constant`), and so are products and differences.
+    """
+    constants = [shape_of(given(node, index)) for index in (0, 1) if is_constant(given(node, index))]
+    out = shape_of(node.outputs[0])
+    means = [before_calibration(given(node, index)).producer() for index in (0, 1)]
+    if march.constant_operands or len(out) != len(TO_NHWC) or out[1] == 1 or scales_normalised(node):
+        return None
+    if any(mean is not None and mean.op_type == "ReduceMean" for mean in means):
+        return None
+    return because(Code.CONSTANT_NOT_FOLDED) if any(prod(shape) == 1 for shape in constants) else None
+
+
 def scales_normalised(node: ir.Node) -> bool:
     """Whether ``node`` multiplies what a normalisation divided by its deviation, or shifts that product."""
     producers = [before_calibration(given(node, index)).producer() for index in (0, 1)]

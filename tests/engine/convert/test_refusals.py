@@ -6,9 +6,9 @@ import onnx_ir as ir
 import pytest
 
 from engine.chips import load_chip
-from engine.convert.refusals import refuse_cpu_operators, refuse_uncompilable
+from engine.convert.refusals import refuse_bare_rectifiers, refuse_cpu_operators, refuse_uncompilable
 from engine.errors import UnsupportedError
-from engine.ir import HORIZON_DOMAIN, MARK_ON, mark
+from engine.ir import CALIBRATION_OP, HORIZON_DOMAIN, MARK_ON, mark
 from engine.terms import Device
 
 
@@ -42,3 +42,30 @@ def test_functions_that_the_bpu_alone_has_are_refused_on_the_cpu(op_type: str) -
     mark(node, MARK_ON, Device.CPU)
     with pytest.raises(UnsupportedError, match=rf"cpu operators: {op_type}; the BPU alone computes gate"):
         refuse_cpu_operators(model)
+
+
+def rectified(*readers: str, calibrated: bool = False) -> ir.Model:
+    """A PRelu on the BPU that ``readers`` read, behind an ``HzCalibration`` or not."""
+    value = ir.Value(name="y", shape=ir.Shape((1, 8, 8, 8)))
+    rectifier = ir.node("PRelu", [ir.Value(name="x"), ir.Value(name="slope")], outputs=[value], name="rectifier")
+    mark(rectifier, MARK_ON, Device.BPU)
+    nodes = [rectifier]
+    if calibrated:
+        nodes.append(ir.node(CALIBRATION_OP, [value], domain=HORIZON_DOMAIN))
+        value = nodes[-1].outputs[0]
+    nodes += [ir.node(reader, [value]) for reader in readers]
+    return ir.Model(ir.Graph(rectifier.inputs, nodes[-1].outputs, nodes=nodes, name="g"), ir_version=8)
+
+
+def test_a_prelu_without_a_scale_of_its_own_is_refused_on_bernoulli2() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"rectifier \(PRelu\) has no scale of its own .* only Resize, Slice read"
+    ):
+        refuse_bare_rectifiers(rectified("Slice", "Resize"), load_chip("bernoulli2"))
+    with pytest.raises(UnsupportedError, match="run_on_cpu: rectifier"):
+        refuse_bare_rectifiers(rectified("Slice"), load_chip("bernoulli2"))
+
+
+@pytest.mark.parametrize(("calibrated", "march"), [(True, "bernoulli2"), (False, "bayes"), (False, "bayes-e")])
+def test_other_prelus_are_converted(calibrated: bool, march: str) -> None:
+    refuse_bare_rectifiers(rectified("Slice", calibrated=calibrated), load_chip(march))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ir import Calibration
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code
 from engine.ops.sprelu import PReluRule, sprelu_integers
@@ -15,9 +14,8 @@ MAP = (1, 3, 8, 8)
 
 
 def test_one_slope_is_spread_over_the_channels() -> None:
-    threshold = np.asarray([2.0], np.float32)
-    output = Calibration(threshold, threshold / np.float32(127))
-    integers, attributes = sprelu_integers(np.asarray([0.25], np.float32), 8, output.scales, output)
+    scales = np.asarray([2.0], np.float32) / np.float32(127)
+    integers, attributes = sprelu_integers(np.asarray([0.25], np.float32), 8, scales, scales, 8)
     assert integers.shape == (1, 1, 1, 8)
     assert set(integers.ravel().tolist()) == {32767}
     assert attributes["negative_scale"] == [16384]
