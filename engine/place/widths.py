@@ -35,6 +35,7 @@ from engine.rulebook.width import (
     refused_int8,
     refused_int16,
 )
+from engine.terms import Device
 
 Requests = dict[ir.Value, dict[tuple[str, str], None]]
 """Name of the node and how it asks for a type, per tensor."""
@@ -359,14 +360,28 @@ def _ends(network: _Network, asked_int8: Set[ir.Value]) -> tuple[dict[ir.Value, 
     heads = {value: chain[0] for chain in network.chains for value in chain[-1].outputs}
     wide: dict[ir.Value, str] = {}
     left: dict[ir.Value, str] = {}
+    asked_on_bpu = _asked_on_bpu(network.options)
     for chain in filter(is_read_by_floats, network.chains):
-        site = Chained(chain, output_type=network.options.output_type, heads=heads, asked_int8=asked_int8)
+        site = Chained(
+            chain,
+            output_type=network.options.output_type,
+            heads=heads,
+            asked_int8=asked_int8,
+            asked_on_bpu=asked_on_bpu,
+        )
         rule = network.book.widths.tails.decide(site, network.march.family)
         if rule is not None and rule.then is Width.LEFT:
             left[site.result] = rule.id
         elif rule is not None:
             wide |= dict.fromkeys(clipped_alike(chain[-1]) if rule.then is Width.ALIKE else [site.result], rule.id)
     return wide, left
+
+
+def _asked_on_bpu(options: PlacementOptions) -> frozenset[str]:
+    """Names of the nodes that are asked for on the BPU and of whose results no type is asked."""
+    typed = {name for name, types in options.node_info.items() if types.output_type is not None}
+    named = {name for name, types in options.node_info.items() if types.on == Device.BPU}
+    return frozenset(named.union(options.run_on_bpu) - typed)
 
 
 _Groups = Sequence[Sequence[ir.Value]]

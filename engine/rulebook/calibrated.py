@@ -204,7 +204,8 @@ def _moves_calibrated(site: Result) -> bool:
     No output of a recorded network that is moved so is calibrated again: 11 in ``detr``, ``efficientnet``, ``sknet``,
     ``vit_timm`` and ``yolov8_nhwc``, all int16, and 7 of what the CPU computes, whatever type was asked and how.
     """
-    return keeps_scale(site.chain[-1]) and is_calibration(given(site.chain[-1], 0).producer())
+    last = site.chain[-1]
+    return (keeps_scale(last) or last.op_type == "Resize") and is_calibration(given(last, 0).producer())
 
 
 def _stays_int32(site: Result) -> bool:
@@ -238,7 +239,7 @@ RESULTS: Table[Result, Calibrate] = Table(
         ),
         Rule(
             "calibrated.moved-calibrated",
-            "What is moved at the end from what is calibrated is not calibrated again.",
+            "What is moved or resized at the end from what is calibrated is not calibrated again.",
             Pattern("is moved from what is calibrated", _moves_calibrated),
             Calibrate.NO,
             over=("calibrated.requested",),

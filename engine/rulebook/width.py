@@ -55,6 +55,7 @@ class Chained:
         output_type: what is asked of all outputs of the network.
         heads: the first node of the chain that gives a tensor.
         asked_int8: tensors of which int8 is asked, and those that must have their type.
+        asked_on_bpu: names of nodes that are asked for on the BPU and of whose results no type is asked.
     """
 
     chain: Sequence[ir.Node]
@@ -63,6 +64,7 @@ class Chained:
     output_type: str | None = None
     heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
     asked_int8: Collection[ir.Value] = ()
+    asked_on_bpu: Collection[str] = ()
 
     @property
     def node(self) -> ir.Node:
@@ -381,6 +383,11 @@ def _is_asked_int8(site: Chained) -> bool:
     return any(value in site.asked_int8 for node in site.chain for value in (*node.inputs, *node.outputs))
 
 
+def _is_asked_on_bpu(site: Chained) -> bool:
+    giver = moved_from(site.result, _moves).producer()
+    return any(str(node.name) in site.asked_on_bpu for node in (*site.chain, *(() if giver is None else (giver,))))
+
+
 def is_table(node: ir.Node) -> bool:
     """Whether a table computes ``node``: it reads int16 where its result is int16."""
     rule = rule_for(node)
@@ -414,6 +421,14 @@ TAILS: Table[Chained, Width] = Table(
             "width.end-in-int8",
             "A result at the end that would be int16 is int8 where int8 is asked of it, or of what it is computed of.",
             Pattern("is asked for int8, or computed of what is", _is_asked_int8),
+            Width.LEFT,
+            BAYES,
+            over=("width.asked-on-bpu",),
+        ),
+        Rule(
+            "width.asked-on-bpu",
+            "What gives a result at the end, moved or not, and is asked for on the BPU without a type gives int8.",
+            Pattern("is asked for on the BPU, and no type of its result", _is_asked_on_bpu),
             Width.LEFT,
             BAYES,
             over=("width.table-within",),
