@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 import onnx_ir as ir
 
+from engine.errors import UnsupportedError
 from engine.frontend.onnx import name_nodes
 from engine.ir import HORIZON_DOMAIN, MARK_OLD_RESIZE, attribute, mark, static_shape
 from engine.optimize.base import Array, graph_of, is_standard
@@ -134,7 +135,14 @@ def _clip(found: _Conversion) -> None:
 
 
 def _pad(found: _Conversion) -> None:
-    constant = str(attribute(found.node, "mode", "constant")) == "constant"
+    """As an input, ``value`` is what is padded with; of another mode the original refuses it (4 of 4 asked)."""
+    mode = str(attribute(found.node, "mode", "constant"))
+    constant = mode == "constant"
+    if not constant and "value" in found.node.attributes and not found.exact:
+        raise UnsupportedError(
+            f"Pad {found.node.name} has the mode {mode!r} and a value, which the original's conversion to operator set "
+            "11 refuses: remove the attribute value, which means nothing there, or set compatibility: clean"
+        )
     pads = found.constant(np.asarray(attribute(found.node, "pads", ()), np.int64))
     next(found.numbers)  # the converter makes two of each
     value = found.constant(np.asarray(attribute(found.node, "value", 0.0), np.float32)) if constant else None

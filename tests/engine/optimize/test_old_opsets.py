@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.errors import UnsupportedError
 from engine.ir import MARK_OLD_RESIZE, to_bytes
 from engine.optimize import optimize
 from engine.optimize.old_opsets import ConvertOldOpsets
@@ -53,7 +54,19 @@ def test_a_clip_computes_what_it_did(limits: dict[str, float]) -> None:
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
 def test_a_pad_computes_what_it_did(mode: str) -> None:
     before = build([node("Pad", "x", mode=mode, pads=[0, 0, 1, 0, 0, 0, 1, 2], value=0.5)], MAP, ["y"], opset=10)
-    assert_equivalent(before, optimize(before, "bayes-e"))
+    assert_equivalent(before, optimize(before, "bayes-e", Compatibility.CLEAN))
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@pytest.mark.parametrize("attributes", [{}, {"value": 0.5}])
+def test_a_value_of_another_mode_is_refused_as_by_the_original(mode: str, attributes: dict[str, float]) -> None:
+    pad = node("Pad", "x", mode=mode, pads=[0, 0, 1, 0, 0, 0, 1, 2], **attributes)
+    before = build([pad], MAP, ["y"], opset=10)
+    if attributes and mode != "constant":
+        with pytest.raises(UnsupportedError, match="remove the attribute value"):
+            optimize(before, "bayes-e")
+    else:
+        assert_equivalent(before, optimize(before, "bayes-e"))
 
 
 @pytest.mark.parametrize(
