@@ -59,6 +59,8 @@ _PAIR_TRANSFERS, _PHASE_TRANSFERS, _BORDER_TRANSFERS = 16, 7, 3.5
 """Of a dilated convolution whose taps are two apart; of each phase of others, and where maps get borders for it."""
 _FOLDED_TRANSFERS, _UNEVEN_TRANSFERS = 8, 26
 """Of pixels that become channels, or channels that become blocks of two pixels, whole blocks of channels or not."""
+_FOLDED_PIXEL, _FOLDED_LINES = (44, 29), 9.3
+"""Bytes, each way, of a pixel that becomes channels (in vectors, or not), and lines of each row of a channel."""
 _CUBE_MAPS, _CUBE_TRANSFERS = 33, 75
 """How often the map of larger blocks is moved as it lies, and in how many transfers."""
 _SORTED_TRANSFERS = 12
@@ -273,13 +275,20 @@ class _Subgraph:
         return Passes(_UNEVEN_TRANSFERS, moved, moved)
 
     def _folded(self, layer: Layer) -> Passes:
-        """Pixels become channels: whole blocks of channels as they lie, others pixel by pixel."""
+        """Pixels become channels: whole blocks of channels as they lie, others pixel by pixel, where pixels lie in no
+        vectors row by row of each channel besides.
+        """
         before = layer.input_shapes[0]
         size = _padded(before, self._alone.pixels, _BLOCK)
         if before[-1] % _BLOCK == 0:
             return Passes(_FOLDED_TRANSFERS, 8 * size, 5 * size)
-        pixels = self._pixels(before)
-        return Passes(_UNEVEN_TRANSFERS, 1.2 * pixels, pixels)
+        batch, height, width, channels = _as_map(before)
+        if self._alone.pixel_vectors:
+            moved = _FOLDED_PIXEL[0] * batch * height * width
+        else:
+            rows = _FOLDED_LINES * channels * self._alone.plane_pixels
+            moved = batch * height * (rows + _FOLDED_PIXEL[1] * width)
+        return Passes(_UNEVEN_TRANSFERS, moved, moved)
 
     def _moved(self, layer: Layer, constants: int) -> Passes:
         """Each map once."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.chips.latency import load_latency
-from engine.compile.cost import layer_costs, subgraph_us
+from engine.compile.cost import layer_costs, moving_us, subgraph_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.passes import Passes, layer_passes
@@ -230,3 +230,26 @@ def test_maps_whose_rows_are_joined_pass_through_ddr(march: str, shape: tuple[in
     moved = own.traffic.loaded / load_latency(march).fitted.load_gbps
     moved += own.traffic.stored / load_latency(march).fitted.store_gbps
     assert own.working_us + own.overhead_us + moved / 1000 == pytest.approx(latency_us, rel=0.09)
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "latency_us"),
+    [
+        (BAYES_E, (1, 32, 32, 3), 63.2),
+        (BAYES_E, (1, 48, 48, 3), 94.0),
+        (BAYES_E, (1, 64, 64, 3), 128.0),
+        (BAYES_E, (1, 48, 32, 1), 52.0),
+        (BAYES, (1, 32, 32, 3), 28.5),
+        (BAYES, (1, 48, 48, 3), 49.0),
+    ],
+)
+def test_images_whose_pixels_become_channels(march: str, shape: tuple[int, ...], latency_us: float) -> None:
+    """Pages of SpaceToDepth of stems: a map that enters."""
+    _, height, width, channels = shape
+    after = (1, height // 2, width // 2, 4 * channels)
+    folded = layer("b", CostKind.TRANSPOSE, after, ("x", shape), motion=Motion.FOLDED)
+    latency = load_latency(march)
+    schedule = branch(shape).model_copy(update={"layers": (folded,), "groups": ((0,),), "outputs": ("b",)})
+    (cost,) = layer_costs(schedule, latency)
+    taken = cost.working_us + cost.overhead_us + moving_us(cost, latency.fitted)
+    assert taken == pytest.approx(latency_us, rel=0.15)
