@@ -43,6 +43,7 @@ APART_FILES = tuple(
         "_4145",
         "_4150",
         "_4155",
+        "_4160",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""
