@@ -284,7 +284,7 @@ class _Subgraph:
             return Passes(_FOLDED_TRANSFERS, 8 * size, 5 * size)
         batch, height, width, channels = _as_map(before)
         if self._alone.pixel_vectors:
-            moved = _FOLDED_PIXEL[0] * batch * height * width
+            moved: float = _FOLDED_PIXEL[0] * batch * height * width
         else:
             rows = _FOLDED_LINES * channels * self._alone.plane_pixels
             moved = batch * height * (rows + _FOLDED_PIXEL[1] * width)
