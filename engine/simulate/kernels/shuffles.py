@@ -13,10 +13,12 @@ from engine.jit import intrinsic
 from engine.native.registers import LANES, REGISTERS
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+LARGEST = 16
+"""Lanes of a register of AVX-512."""
 REGISTER_BITS = 128
 """Registers whose halves every CPU interleaves in one instruction."""
-WIDE, PIECE = ir.VectorType(I8, 64), ir.VectorType(I8, 16)
-WIDENED, NARROWED = [k % 16 for k in range(64)], list(range(16))
+WIDE, PIECE = ir.VectorType(I8, 4 * LANES), ir.VectorType(I8, 16)
+WIDENED, NARROWED = [k % PIECE.count for k in range(WIDE.count)], list(range(PIECE.count))
 HALF_TABLE = ir.FunctionType(WIDE, [WIDE] * 3)
 WORDS = ir.VectorType(I16, 32)
 HALF_WORDS = ir.FunctionType(WORDS, [WORDS] * 3)
@@ -58,7 +60,7 @@ def transpose_registers(
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        if WIDE.count // 4 != LANES:
+        if LANES != LARGEST:
             return context.get_dummy_value()
         x, x_pitch, y, y_pitch, rows, columns = args
         kind, bits = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(1), LANES)
@@ -214,24 +216,57 @@ def _words_of_table(builder: ir.IRBuilder, quarters: Sequence[ir.Value], value: 
     return builder.bitcast(builder.or_(even, odd), WIDE)
 
 
+def _sixteenths_of_table(builder: ir.IRBuilder, sixteenths: Sequence[ir.Value], value: ir.Value) -> ir.Value:
+    """The same where instructions pick bytes from 16 (AVX2): the four upper bits choose among what all of them hold.
+
+    A blend looks at the sign, where a shift brings one bit after the other; what it takes from the bytes beside is
+    below.
+    """
+    kind = ir.FunctionType(WIDE, [WIDE] * 2)
+    pick = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pshuf.b")
+    kind = ir.FunctionType(WIDE, [WIDE] * 3)
+    blend = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pblendvb")
+    words = ir.VectorType(I16, WIDE.count // 2)
+    place = builder.and_(value, ir.Constant(WIDE, [PIECE.count - 1] * WIDE.count))
+    signs = [value]
+    for shift in (1, 2, 3):
+        moved = builder.shl(builder.bitcast(value, words), ir.Constant(words, [shift] * words.count))
+        signs.append(builder.bitcast(moved, WIDE))
+
+    def found(first: int, bit: int) -> ir.Value:
+        if bit == len(signs):
+            return builder.call(pick, [sixteenths[first], place])
+        low, high = found(first, bit + 1), found(first + (8 >> bit), bit + 1)
+        # Negative numbers come first in the table.
+        return builder.call(blend, [low, high, signs[bit]] if bit else [high, low, signs[bit]])
+
+    return found(0, 0)
+
+
 @intrinsic
 def look_up_bytes(typing_context: Any, x: Any, table: Any, y: Any, size: Any) -> Any:
     """``y[i] = table[x[i] + 128]`` for int8 ``x``; how many elements, all or none.
 
-    With vectors of 64 bytes alone. A rest is looked up in pieces of 16, of which the last may overlap the one before:
-    an element that is read right after it was written must not lie in a larger piece than was written.
+    With vectors of 32 or 64 bytes alone. A rest is looked up in pieces of 16, of which the last may overlap the one
+    before: an element that is read right after it was written must not lie in a larger piece than was written.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, table, y, size = args
-        if WIDE.count > 4 * LANES:
+        if WIDE == PIECE:
             return ir.Constant(I64, 0)
         step, piece = ir.Constant(I64, WIDE.count), ir.Constant(I64, PIECE.count)
-        quarters = [builder.load(_row(builder, table, step, k, WIDE), align=1) for k in range(4)]
-        look = _bytes_of_table if REGISTERS.permutes else _words_of_table
+        if LANES == LARGEST:
+            parts = [builder.load(_row(builder, table, step, k, WIDE), align=1) for k in range(4)]
+            look = _bytes_of_table if REGISTERS.permutes else _words_of_table
+        else:
+            order = ir.Constant(ir.VectorType(I32, WIDE.count), WIDENED)
+            rows = [builder.load(_row(builder, table, piece, k, PIECE), align=1) for k in range(16)]
+            parts = [builder.shuffle_vector(row, row, order) for row in rows]
+            look = _sixteenths_of_table
 
         def found(value: ir.Value) -> ir.Value:
-            return look(builder, quarters, value)
+            return look(builder, parts, value)
 
         runs = builder.udiv(size, step)
         with cgutils.for_range(builder, runs) as loop:
