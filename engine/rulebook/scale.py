@@ -436,7 +436,8 @@ MOVED: ScaleTable = Table(
             "What pools, cuts off or rectifies on the CPU because the configuration asks for it reads its input at the "
             "scale of its result.",
             Pattern("pools, cuts off or rectifies", lambda site: site.node.op_type in AT_ITS_RESULT)
-            & Pattern("is asked for on the CPU and left the BPU late", lambda site: _was_asked_for(site.node)),
+            & Pattern("is asked for on the CPU and left the BPU late", lambda site: _was_asked_for(site.node))
+            & ~_ties(Tie.INPUT_TAKES_OUTPUT, "is computed at the scale of its result"),
             _source_takes_the_result,
             measured=MeasuredApart(
                 "18 of 18 behind convolutions on three marches (docs/evidence/agreement.md)", networks=6

@@ -82,6 +82,13 @@ REMEDIES = [
         "Relu",
         after=f"{HEAD}a = Relu(c); y = LRN(a, size=3){TAIL}",
     ),
+    Remedy(
+        Code.RECTIFIED_FLOATS,
+        "PRelu",
+        f"{HEAD}a = LRN(c, size=3); y = PRelu(a, W(8, 1, 1)){TAIL}",
+        "Relu",
+        after=f"{HEAD}a = LRN(c, size=3); y = Relu(a){TAIL}",
+    ),
     operator("Min", f"{HEAD}{OTHER}y = Min(c, o){TAIL}", "Max", rewrite="min"),
     operator("Neg", f"{HEAD}y = Neg(c){TAIL}", "-1", rewrite="minus"),
     operator(

@@ -22,7 +22,7 @@ from engine.simulate.kernels.matrices import (
 )
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.movement import pad_row
-from engine.simulate.kernels.results import fills, finish, finish_lines, packed_tiles
+from engine.simulate.kernels.results import fills, finish, finish_lines, packed_tiles, written_again
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
@@ -281,7 +281,7 @@ def results_of_panel(
     next_step = vectors * LANES * 4 * height // max(rows, height)
     following, next_tile = weights + tile_weights, f.pieces * f.steps * next_step
     packs, done = f.packs and fills(f, channels, vectors * LANES) and not (f.e_bytes or f.flip or z), 0
-    last = int(stored < vectors * LANES)
+    last = written_again(channels, vectors * LANES)
     while done < rows:
         count = min(most, rows - done)
         if column >= width:  # between two lines

@@ -89,7 +89,7 @@ def finish(
         else:
             add_residual_int16(accumulators, tile_step, e, e_step, pixels, params, f.params_pitch)
     if f.packs and not f.flip and not z and fills(f, channels, vectors * LANES):
-        together = pixels - int(vectors * LANES > channels)
+        together = pixels - written_again(channels, vectors * LANES)
         if together >= BLOCK_VECTORS // vectors:
             packed(f, tile, vectors, y, y_step, together, f.params + channel * 4)
             tile, y, pixels = tile + together * tile_step, y + together * y_step, pixels - together
@@ -134,11 +134,17 @@ def finish(
 
 @compiled
 def fills(f: Any, channels: int, lanes: int) -> bool:
-    """Whether rows of ``lanes`` int8 can be stored for ``channels`` that exist, in order, but for the last pixel.
+    """Whether rows of ``lanes`` int8 can be stored for ``channels`` that exist, in order, but for the last pixels.
 
-    What is written behind a pixel's channels must be the next pixel's, all of which is written again.
+    What is written behind a pixel's channels must be the next pixels', all of which is written again.
     """
     return bool(lanes <= channels or (channels == f.out_c and f.block_columns * f.y_pitch == channels))
+
+
+@compiled
+def written_again(channels: int, lanes: int) -> int:
+    """The pixels that what is written behind one's ``channels`` may reach."""
+    return 0 if lanes <= channels else divided(lanes - 1, channels)[0]
 
 
 @compiled

@@ -113,6 +113,37 @@ def test_an_image_is_a_convolution_of_one_tap() -> None:
     compute(lower_preprocess, "HzSQuantizedPreprocess", [ramp(1, 2, 3, 3), *constants(3, 3)])
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, LANES - 1, LANES + 1, 2 * LANES - 4])
+@pytest.mark.parametrize(("kernel", "pads"), [(1, 0), (3, 1)])
+@pytest.mark.parametrize("signed", [True, False])
+def test_units_write_nothing_that_belongs_to_others(channels: int, kernel: int, pads: int, signed: bool) -> None:
+    """Backwards, which a unit that wrote behind its last pixel would not survive."""
+    program = Assembler()
+    x = replace(program.input((1, 40, 40, 2 * LANES), np.int8), signed=signed)
+    stage = {"right_shift": [2], "scale": [23170], "out_shift": [18], "pads": [pads] * 4}
+    own = constants(channels, 2 * LANES, kernel, kernel)
+    y = lower_convolution(call(OP, x, *own, kernel_shape=[kernel, kernel], **stage), program)
+    program.keep(y)
+    finished = program.finish()
+    (part,) = finished.parts
+    assert isinstance(part, np.ndarray)
+    table = link(part).table
+    scratch = aligned_zeros(finished.scratch_bytes)
+
+    def results(step: int) -> NDArray[Any]:
+        arena = finished.new_arena()
+        x.view(arena)[...] = ramp(*x.shape) & 127
+        for index, record in enumerate(table):
+            kernel_of = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(int(record["kernel"]))
+            at = part.ctypes.data + index * part.itemsize
+            for unit in range(int(record["units"]))[::step]:
+                kernel_of(at, arena.ctypes.data, scratch.ctypes.data, unit, unit + 1)
+        return y.view(arena).copy()
+
+    assert int(table[-1]["units"]) > 1
+    np.testing.assert_array_equal(results(-1), results(1))
+
+
 @pytest.mark.parametrize(
     ("depthwise", "height", "pads"), [(True, 4, 0), (False, 4, 0), (True, convolution.KEPT_FROM, 1)]
 )
