@@ -370,6 +370,11 @@ AT_ITS_RESULT = ("AveragePool", "Clip", "GlobalMaxPool", "LeakyRelu", "MaxPool",
 """What reads its input at the scale of its result where the configuration sends it to the CPU."""
 
 
+_POOLS_OR_RECTIFIES: Pattern[ScaleSite] = Pattern(
+    "pools, cuts off or rectifies", lambda site: site.node.op_type in AT_ITS_RESULT
+)
+
+
 def _was_asked_for(node: ir.Node) -> bool:
     """Whether ``node`` left the BPU late because the configuration sends it to the CPU."""
     reason = reason_of(node) if refused_late(node) else None
@@ -435,7 +440,7 @@ MOVED: ScaleTable = Table(
             "scale.of-result-on-cpu",
             "What pools, cuts off or rectifies on the CPU because the configuration asks for it reads its input at the "
             "scale of its result.",
-            Pattern("pools, cuts off or rectifies", lambda site: site.node.op_type in AT_ITS_RESULT)
+            _POOLS_OR_RECTIFIES
             & Pattern("is asked for on the CPU and left the BPU late", lambda site: _was_asked_for(site.node))
             & ~_ties(Tie.INPUT_TAKES_OUTPUT, "is computed at the scale of its result"),
             _source_takes_the_result,

@@ -256,6 +256,7 @@ def look_up_bytes(typing_context: Any, x: Any, table: Any, y: Any, size: Any) ->
         if WIDE == PIECE:
             return ir.Constant(I64, 0)
         step, piece = ir.Constant(I64, WIDE.count), ir.Constant(I64, PIECE.count)
+        look: Callable[[ir.IRBuilder, Sequence[ir.Value], ir.Value], ir.Value]
         if LANES == LARGEST:
             parts = [builder.load(_row(builder, table, step, k, WIDE), align=1) for k in range(4)]
             look = _bytes_of_table if REGISTERS.permutes else _words_of_table
