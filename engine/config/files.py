@@ -19,7 +19,7 @@ from engine.config.options import CalibrationChoice, ConversionOptions
 from engine.config.parameters import GROUPS, CompilerParameters, Config
 from engine.errors import ConfigError, hint
 from engine.limits import beyond, limit
-from engine.terms import CalibrationType
+from engine.terms import CalibrationType, Compatibility
 
 logger = logging.getLogger("engine.config")
 
@@ -66,6 +66,8 @@ def remarks(config: Config) -> tuple[str, ...]:
         found.append("max_percentile has no effect, mse_thresholds replaces the method")
     if calibration.bias_correction_order is not None and "bias_correction" not in calibration.optimization:
         found.append("bias_correction_order has no effect without bias_correction")
+    elif calibration.bias_correction_order is not None and config.model_parameters.compatibility == Compatibility.CLEAN:
+        found.append("bias_correction_order has no effect where compatibility is clean: all are corrected at once")
     if not calibration.calibration_type.needs_data:
         idle = [option for option in calibration.optimization if option in _OF_CALIBRATION]
         idle += ["integer_bias_correction"] if _corrects_without_data(config) else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import onnx_ir as ir
@@ -11,7 +12,9 @@ import onnx_ir as ir
 from engine.calibrate.corrections.bias import BIAS_SAMPLES, correct_biases, correct_in_turn
 from engine.calibrate.corrections.correction import Correction, CorrectionWork
 from engine.calibrate.corrections.rounding import round_weights
+from engine.calibrate.corrections.turns import convolutions
 from engine.calibrate.methods.methods import CalibrationOptions
+from engine.errors import ConfigError
 from engine.ir import load_model
 
 logger = logging.getLogger("engine.calibrate.run")
@@ -44,8 +47,31 @@ class BiasCorrection(Correction):
         if not work.options.corrects_biases_in_turn:
             return calibrated
         example = work.options.bias_correction_order
-        order_of = None if example is None else load_model(example)
+        order_of = None if example is None else _example_of(calibrated, example)
         return correct_in_turn(work.optimized, calibrated, work.data, order_of=order_of, threads=work.threads)
+
+
+def _example_of(calibrated: ir.Model, path: Path) -> ir.Model:
+    """The calibrated model at ``path``, whose biases show an order for the convolutions of ``calibrated``.
+
+    Raises:
+        ConfigError: it is of another network, or no calibrated model.
+        ModelError: it cannot be read.
+    """
+    example, wanted = load_model(path), convolutions(calibrated)
+    shown = convolutions(example)
+    missing = [name for name in wanted if name not in shown]
+    if wanted and len(missing) == len(wanted):
+        raise ConfigError(
+            f"bias_correction_order: {path} has none of the convolutions of this network ({missing[0]}, ...); give the "
+            "*_calibrated_model.onnx that the original's hb_mapper left in the working_dir when it converted the same "
+            "network for the same march, or leave the parameter out"
+        )
+    if missing:
+        logger.warning(
+            "bias_correction_order: %s has not %s; these are taken to keep their biases.", path, ", ".join(missing)
+        )
+    return example
 
 
 class MeanBiasCorrection(Correction):

@@ -20,9 +20,15 @@ def calibration_options(config: Config) -> CalibrationOptions:
     """How ``config`` wants thresholds to be chosen.
 
     Raises:
-        ConfigError: options exclude each other.
+        ConfigError: options exclude each other, or a file that one names is missing.
     """
     given = config.calibration_parameters
+    example = given.bias_correction_order
+    if example is not None and not example.is_file():
+        raise ConfigError(
+            f"calibration_parameters.bias_correction_order: {example}: no such file; give the *_calibrated_model.onnx "
+            "that the original's hb_mapper left in a working_dir"
+        )
     try:
         return CalibrationOptions(
             calibration_type=given.calibration_type,

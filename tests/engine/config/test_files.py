@@ -207,6 +207,19 @@ def test_unknown_group_names_the_nearest() -> None:
             "per_channel has no effect, calibration_type is load",
         ),
         ({"calibration__calibration_type": "skip"}, "cal_data_dir has no effect, calibration_type is skip"),
+        ({"calibration__bias_correction_order": "t.onnx", "calibration__optimization": "bias_correction"}, None),
+        (
+            {"calibration__bias_correction_order": "t.onnx"},
+            "bias_correction_order has no effect without bias_correction",
+        ),
+        (
+            {
+                "calibration__bias_correction_order": "t.onnx",
+                "calibration__optimization": "bias_correction",
+                "model__compatibility": "clean",
+            },
+            "bias_correction_order has no effect where compatibility is clean: all are corrected at once",
+        ),
         ({"calibration__calibration_type": "load", "calibration__optimization": "integer_bias_correction"}, None),
         (
             {"calibration__calibration_type": "skip", "calibration__optimization": "integer_bias_correction"},

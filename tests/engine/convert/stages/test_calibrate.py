@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.calibrate import ArrayData
@@ -34,6 +36,14 @@ def test_options_that_exclude_each_other_are_an_error_of_the_configuration() -> 
     config = configured(calibration__calibration_type="mix", calibration__optimization="mse_thresholds")
     with pytest.raises(
         ConfigError, match=r"^calibration_parameters.optimization: mse_thresholds need calibration_type"
+    ):
+        calibration_options(config)
+
+
+def test_an_order_of_biases_that_is_no_file_is_named_before_anything_is_computed(tmp_path: Path) -> None:
+    config = configured(calibration__bias_correction_order=str(tmp_path / "theirs.onnx"))
+    with pytest.raises(
+        ConfigError, match=r"^calibration_parameters.bias_correction_order: .*theirs.onnx: no such file"
     ):
         calibration_options(config)
 
