@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.convert.checker import CHECK_FOLDER, Draft, check, check_configured
     from engine.convert.converter import ConversionResult, Phase, convert
     from engine.convert.pipeline import conversion
-    from engine.convert.refusals import refuse_cpu_operators
+    from engine.convert.refusals import refuse_bare_rectifiers, refuse_cpu_operators
     from engine.convert.requests import placement_options
     from engine.convert.tables import NodeRow, OutputRow, node_rows
 
@@ -30,6 +30,7 @@ __all__ = [
     "convert",
     "node_rows",
     "placement_options",
+    "refuse_bare_rectifiers",
     "refuse_cpu_operators",
 ]
 
@@ -48,6 +49,7 @@ __getattr__ = lazily(
         "convert": "engine.convert.converter",
         "node_rows": "engine.convert.tables",
         "placement_options": "engine.convert.requests",
+        "refuse_bare_rectifiers": "engine.convert.refusals",
         "refuse_cpu_operators": "engine.convert.refusals",
     },
 )

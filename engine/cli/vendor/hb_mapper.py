@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.chips import HB_COMPILE_MARCHES, HB_MAPPER_MARCHES, March
+from engine.chips import HB_COMPILE_MARCHES, HB_MAPPER_MARCHES, March, load_chip
 from engine.cli.common import command_app
 from engine.cli.console import say
 from engine.cli.logs import logged
@@ -204,10 +204,11 @@ def _require_proto(model_type: ModelType, proto: Path | None) -> None:
 
 def run_check(model: Path, draft: Draft, logger: logging.Logger, tool: OriginalTool, strict: bool = False) -> None:
     """Check ``model`` and log the table; ``strict``: refuse what the original's ``tool`` refuses."""
-    from engine.convert import CHECK_FOLDER, check, refuse_cpu_operators
+    from engine.convert import CHECK_FOLDER, check, refuse_bare_rectifiers, refuse_cpu_operators
 
     logger.info("Start model checking....")
     result = check(model, draft, CHECK_FOLDER, tool, strict)
+    refuse_bare_rectifiers(result.models["calibrated"], load_chip(draft.march))
     refuse_cpu_operators(result.models["quantized"])
     logger.info("The converted model node information:\n%s", node_table(result.nodes, compared=False))
     log_reasons(result.nodes, logger)

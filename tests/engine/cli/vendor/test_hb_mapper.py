@@ -6,13 +6,20 @@ import logging
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import helper
 
-from engine.cli.vendor.hb_mapper import log_reasons, node_table, refusal_table
-from engine.convert import NodeRow
+from engine.cli.vendor.hb_mapper import log_reasons, node_table, refusal_table, run_check
+from engine.convert import Draft, NodeRow
+from engine.convert.original import original_tool
+from engine.errors import UnsupportedError
+from engine.ir import save_model
 from engine.ops.core.reasons import Code, because
 from engine.place import Refusal
+from tests.engine.calibrate.models import graph
 
 
 def test_node_table_shows_what_is_known() -> None:
@@ -60,3 +67,35 @@ def test_requests_made_in_vain_are_listed_with_the_reason() -> None:
     table = refusal_table((Refusal("pool", "int16", "it runs on the CPU"), Refusal("a", "ON: BPU", "none")))
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["Node", table.splitlines()[2], "pool", "a"]
     assert "it runs on the CPU" in table
+
+
+@pytest.mark.parametrize("march", ["bernoulli2", "bayes-e"])
+def test_the_checker_refuses_what_no_conversion_would_give(
+    march: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A PRelu that a Resize alone reads: the original's checker ends while it quantises, on bernoulli2 alone."""
+    monkeypatch.chdir(tmp_path)
+    weight = np.random.default_rng(0).normal(size=(8, 8, 1, 1)).astype(np.float32)
+    resize = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
+        helper.make_node("PRelu", ["c", "slope"], ["p"], name="rectifier"),
+        helper.make_node("Resize", ["p", "", "scales"], ["r"], name="resize", **resize),
+        helper.make_node("Conv", ["r", "w"], ["y"], name="last"),
+    ]
+    constants = {
+        "w": weight,
+        "slope": np.full((8, 1, 1), 0.2, np.float32),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+    }
+    save_model(graph(nodes, {"x": (1, 8, 8, 8)}, ["y"], constants), tmp_path / "net.onnx")
+
+    def checked() -> None:
+        run_check(tmp_path / "net.onnx", Draft(march), logging.getLogger("engine"), original_tool(march))
+
+    if march == "bernoulli2":
+        with pytest.raises(UnsupportedError, match=r"rectifier \(PRelu\) .*run_on_cpu: rectifier"):
+            checked()
+    else:
+        checked()
+        assert (tmp_path / ".hb_check").is_dir()
