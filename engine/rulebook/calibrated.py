@@ -553,8 +553,7 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
         Rule(
             "calibrated.between-movements",
             "No tensor between movements, of 440 in 12 networks, nor one that a Pad or Resize gives to movements is "
-            "calibrated: "
-            "it has the scale of what is moved. Before a Split, a MaxPool or a Concat all are.",
+            "calibrated: it has the scale of what is moved. Before a Split, a MaxPool or a Concat all are.",
             ONLY_MOVED
             & Pattern("is moved, padded or resized already", _is_moved_or_enlarged)
             & Pattern("is read by what is quantised alone", lambda site: all(map(is_quantised, site.readers))),

@@ -552,7 +552,9 @@ class AloneByRows(Data):
         stepped_image_us: ... and of an image.
         plane_us: row of each channel of an int32 result whose rows, padded to ``drained`` pixels, are no whole blocks.
         block: pixels and channels of a block.
-        layers: whose times the constants rest on.
+        layers: whose times the constants of layers, images and planes rest on; those of rows, tables, steps and phases
+            rest on the grids ``bern2``, ``bk``, ``bleave`` and ``bpl`` (134 branches and 65 subgraphs,
+            docs/evidence/latency.md).
     """
 
     layer_us: float
