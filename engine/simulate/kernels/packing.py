@@ -120,14 +120,14 @@ def make_packed_tile(rows: int, vectors: int, quads: bool = False, ahead: int = 
         if not PACKS:
             return context.get_dummy_value()
         *operands, y, y_step, params, pitch, low = args
-        tile = [cgutils.alloca_once_value(builder, ir.Constant(VECTOR, None)) for _ in range(rows * vectors)]
+        tile = [cgutils.alloca_once(builder, VECTOR) for _ in range(rows * vectors)]
+        biases = [load(builder, builder.add(params, _int(v * REGISTER)), VECTOR) for v in range(vectors)]
+        for k, place in enumerate(tile):
+            builder.store(biases[k % vectors], place)
         add_products(builder, tile, vectors, quads, operands, bytes_ahead(builder, operands, vectors, ahead))
         parameters = _Parameters(builder, vectors, params, pitch, low)
         for first in range(0, rows, together):
-            sums = [builder.load(tile[(first + row) * vectors + v]) for row, v in parameters.chosen]
-            totals = [
-                builder.add(one, parameters.biases[v]) for one, (_, v) in zip(sums, parameters.chosen, strict=True)
-            ]
+            totals = [builder.load(tile[(first + row) * vectors + v]) for row, v in parameters.chosen]
             targets = [builder.add(y, builder.mul(y_step, _int(first + row))) for row in range(together)]
             parameters.store(builder, totals, targets)
         return context.get_dummy_value()

@@ -40,6 +40,8 @@ I8, I16, I32, I64, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntTy
 FLOATS = ir.VectorType(F32, LANES)
 VECTOR = ir.VectorType(I32, LANES)
 
+ROWS_ADDRESSED = 3
+
 
 def make_dot_tile(rows: int, vectors: int, quads: bool = False, ahead: int = 0) -> Callable[..., None]:
     """Intrinsic ``(a, pitch, pieces, piece_pitch, w, steps, out)``: a tile of dot products.
@@ -86,7 +88,7 @@ def add_products(
     step_bytes = _int(vectors * LANES * 4)
     with cgutils.for_range(builder, pieces) as piece:
         first = builder.add(a, builder.mul(piece.index, piece_pitch))
-        starts = [builder.add(first, builder.mul(pitch, _int(row))) for row in range(len(tile) // vectors)]
+        starts = _row_starts(builder, first, pitch, len(tile) // vectors)
         begin = builder.add(w, builder.mul(builder.mul(piece.index, steps), step_bytes))
         with cgutils.for_range(builder, steps) as loop:
             columns = builder.add(begin, builder.mul(loop.index, step_bytes))
@@ -140,6 +142,27 @@ def _add_chains(builder: ir.IRBuilder, tile: Sequence[ir.Value], vectors: int, o
     with cgutils.for_range(builder, count) as loop:
         offset = load(builder, builder.add(offsets, builder.mul(loop.index, _int(8))), I64)
         add(starts, builder.add(columns, builder.mul(loop.index, _int(step_bytes))), offset, 1)
+
+
+def _row_starts(builder: ir.IRBuilder, first: ir.Value, pitch: ir.Value, rows: int) -> list[ir.Value]:
+    """Where rows begin: each third one by itself, as instructions address what lies once and twice ``pitch`` behind it.
+
+    LLVM would make a chain of additions of all of them, six of forty instructions of a step.
+    """
+    starts: list[ir.Value] = []
+    for row in range(rows):
+        apart = row % ROWS_ADDRESSED
+        if not apart:
+            starts.append(_unseen(builder, builder.add(first, builder.mul(pitch, _int(row)))))
+        else:
+            starts.append(builder.add(starts[row - apart], builder.mul(pitch, _int(apart))))
+    return starts
+
+
+def _unseen(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """``value``, an integer of 64 bits, of which the compiler does not know how it came about."""
+    kind = ir.FunctionType(I64, [I64])
+    return builder.call(ir.InlineAsm(kind, "", "=r,0"), [value])
 
 
 def bytes_ahead(builder: ir.IRBuilder, operands: Sequence[ir.Value], vectors: int, ahead: int) -> tuple[ir.Value, ...]:
