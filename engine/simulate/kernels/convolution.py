@@ -22,7 +22,7 @@ from engine.simulate.kernels.matrices import (
 )
 from engine.simulate.kernels.memory import copy_bytes, int64_at
 from engine.simulate.kernels.movement import pad_row
-from engine.simulate.kernels.results import fills, finish, finish_lines, packed_tiles, written_again
+from engine.simulate.kernels.results import fills, finish, finish_lines, packed_rows_of, packed_tiles, written_again
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.tiles import (
     ACCUMULATOR_BYTES,
@@ -45,6 +45,7 @@ from engine.simulate.kernels.tiles import (
     PIXELS,
     PRODUCTS,
     QUAD,
+    QUAD_ROWS,
     REGISTER_BYTES,
     ROW_BYTES,
     ROWS,
@@ -72,13 +73,14 @@ MASKS = REGISTERS.quads
 QUADS = MASKS or CHAIN > 1
 """Whether any products are those of bytes."""
 ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
+QUAD_ROWS_1, QUAD_ROWS_2, QUAD_ROWS_3, QUAD_ROWS_4 = (QUAD_ROWS[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
 tile_1, tile_2, tile_3, tile_4 = (
     make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS)) for k in (1, 2, 3, 4)
 )
 streamed_tile = make_dot_tile(ROWS[-1], MAX_VECTORS, ahead=AHEAD)
 row_1, row_2, row_3, row_4 = (make_dot_tile(1, min(k, MAX_VECTORS)) for k in (1, 2, 3, 4))
 quad_tile_1, quad_tile_2, quad_tile_3, quad_tile_4 = (
-    make_dot_tile(ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4)
+    make_dot_tile(QUAD_ROWS[min(k, MAX_VECTORS) - 1], min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4)
 )
 quad_row_1, quad_row_2, quad_row_3, quad_row_4 = (make_dot_tile(1, min(k, MAX_VECTORS), QUADS) for k in (1, 2, 3, 4))
 FINISHED_1, FINISHED_2, FINISHED_3, FINISHED_4 = (FINISHED[min(k, MAX_VECTORS) - 1] for k in (1, 2, 3, 4))
@@ -281,7 +283,7 @@ def results_of_panel(
     next_step = vectors * LANES * 4 * height // max(rows, height)
     following, next_tile = weights + tile_weights, f.pieces * f.steps * next_step
     packs, done = f.packs and fills(f, channels, vectors * LANES) and not (f.e_bytes or f.flip or z), 0
-    last = written_again(channels, vectors * LANES)
+    last, together = written_again(channels, vectors * LANES), packed_rows_of(f, vectors)
     while done < rows:
         count = min(most, rows - done)
         if column >= width:  # between two lines
@@ -291,9 +293,9 @@ def results_of_panel(
             finished_tile(
                 f, vectors, a, pitch, weights, following, next_step, params, mask, e, y, z, line, width, column, scratch
             )
-        elif packs and height <= min(rows - done, width - column) - last:
+        elif packs and together <= min(rows - done, width - column) - last:
             count = min(rows - done, width - column) - last
-            count -= count % height
+            count -= count % together
             packed_tiles(f, source + done * pitch, pitch, count, vectors, weights, y, y_step, params)
         else:
             dots(f, source + done * pitch, pitch, count, vectors, weights, scratch + STAGING_BYTES)
@@ -548,24 +550,24 @@ def vector_dots_of_quads(
             quad_row_1(a, pitch, pieces, between, weights, steps, out)
         else:
             quad_tile_1(a, pitch, pieces, between, weights, steps, out)
-        return min(rows, ROWS_1)
+        return min(rows, QUAD_ROWS_1)
     if vectors == 2:
         if rows == 1:
             quad_row_2(a, pitch, pieces, between, weights, steps, out)
         else:
             quad_tile_2(a, pitch, pieces, between, weights, steps, out)
-        return min(rows, ROWS_2)
+        return min(rows, QUAD_ROWS_2)
     if vectors == 3:
         if rows == 1:
             quad_row_3(a, pitch, pieces, between, weights, steps, out)
         else:
             quad_tile_3(a, pitch, pieces, between, weights, steps, out)
-        return min(rows, ROWS_3)
+        return min(rows, QUAD_ROWS_3)
     if rows == 1:
         quad_row_4(a, pitch, pieces, between, weights, steps, out)
     else:
         quad_tile_4(a, pitch, pieces, between, weights, steps, out)
-    return min(rows, ROWS_4)
+    return min(rows, QUAD_ROWS_4)
 
 
 dots_of_quads = products if MATRICES else vector_dots_of_quads

@@ -11,17 +11,18 @@ from engine.simulate.kernels.movement import FEW, flip_bytes, transpose_plane
 from engine.simulate.kernels.packing import make_packed_rows, make_packed_tile
 from engine.simulate.kernels.scalar import divided
 from engine.simulate.kernels.shuffles import transpose_registers
-from engine.simulate.kernels.tiles import AHEAD, BLOCK_VECTORS, CHAIN, MAX_VECTORS, ROWS
+from engine.simulate.kernels.tiles import AHEAD, BLOCK_VECTORS, CHAIN, MAX_VECTORS, QUAD_ROWS, ROWS
 from engine.simulate.kernels.vector import F32, I8, I16, I32, make_add_residual, make_requantize
 
-ROWS_1, ROWS_2 = ROWS[:2]
+(ROWS_1, ROWS_2), (QUAD_ROWS_1, QUAD_ROWS_2) = ROWS[:2], QUAD_ROWS[:2]
 add_residual_int8, add_residual_int16 = make_add_residual(I8), make_add_residual(I16)
 requantize_int8, requantize_int16, requantize_int32 = make_requantize(I8), make_requantize(I16), make_requantize(I32)
 requantize_float32 = make_requantize(F32)
 packed_rows_1, packed_rows_2 = make_packed_rows(1), make_packed_rows(2)
 packed_tile_1, packed_tile_2 = make_packed_tile(ROWS_1, 1), make_packed_tile(ROWS_2, 2)
 streamed_tile = make_packed_tile(ROWS_2, 2, ahead=AHEAD)
-quad_tile_1, quad_tile_2 = make_packed_tile(ROWS_1, 1, CHAIN > 1), make_packed_tile(ROWS_2, 2, CHAIN > 1)
+quad_tile_1 = make_packed_tile(QUAD_ROWS_1, 1, CHAIN > 1)
+quad_tile_2 = make_packed_tile(QUAD_ROWS_2, 2, CHAIN > 1)
 
 
 @compiled
@@ -148,18 +149,26 @@ def written_again(channels: int, lanes: int) -> int:
 
 
 @compiled
+def packed_rows_of(f: Any, vectors: int) -> int:
+    """Rows of a tile of so many vectors, one or two, whose results leave the registers packed."""
+    if vectors == 1:
+        return QUAD_ROWS_1 if f.quads else ROWS_1
+    return QUAD_ROWS_2 if f.quads else ROWS_2
+
+
+@compiled
 def packed_tiles(
     f: Any, a: int, pitch: int, rows: int, vectors: int, weights: int, y: int, y_step: int, params: int
 ) -> None:
     """int8 results of whole tiles of neighbouring pixels and whole vectors of channels."""
     if vectors == 1 and f.quads:
-        for _ in range(0, rows, ROWS_1):
+        for _ in range(0, rows, QUAD_ROWS_1):
             quad_tile_1(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
-            a, y = a + ROWS_1 * pitch, y + ROWS_1 * y_step
+            a, y = a + QUAD_ROWS_1 * pitch, y + QUAD_ROWS_1 * y_step
     elif f.quads:
-        for _ in range(0, rows, ROWS_2):
+        for _ in range(0, rows, QUAD_ROWS_2):
             quad_tile_2(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)
-            a, y = a + ROWS_2 * pitch, y + ROWS_2 * y_step
+            a, y = a + QUAD_ROWS_2 * pitch, y + QUAD_ROWS_2 * y_step
     elif vectors == 1:
         for _ in range(0, rows, ROWS_1):
             packed_tile_1(a, pitch, f.pieces, f.piece_pitch, weights, f.steps, y, y_step, params, f.params_pitch, f.low)

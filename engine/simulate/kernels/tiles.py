@@ -84,6 +84,8 @@ def steps_of(values: int, quads: bool) -> int:
 
 
 ROWS = REGISTERS.rows
+QUAD_ROWS = (8, 4) if CHAIN > 1 else ROWS
+"""The same for products of bytes: weights and activations of two steps and the products of both take registers too."""
 FINISHED = (8,) * len(ROWS) if REGISTERS.matrices else ROWS
 """Rows of int8 results that leave the registers together, for 1, 2, ... vectors."""
 MAX_VECTORS = len(REGISTERS.rows)
