@@ -39,8 +39,8 @@ from engine.simulate.kernels.tiles import (
 I8, I16, I32, I64, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
 VECTOR = ir.VectorType(I32, LANES)
-
 ROWS_ADDRESSED = 3
+"""Rows that an instruction of x86 addresses from the first of them: a register, and another one or two times."""
 
 
 def make_dot_tile(rows: int, vectors: int, quads: bool = False, ahead: int = 0) -> Callable[..., None]:
@@ -145,9 +145,10 @@ def _add_chains(builder: ir.IRBuilder, tile: Sequence[ir.Value], vectors: int, o
 
 
 def _row_starts(builder: ir.IRBuilder, first: ir.Value, pitch: ir.Value, rows: int) -> list[ir.Value]:
-    """Where rows begin: each third one by itself, as instructions address what lies once and twice ``pitch`` behind it.
+    """Where rows begin, each group of :data:`ROWS_ADDRESSED` by itself.
 
-    LLVM would make a chain of additions of all of them, six of forty instructions of a step.
+    LLVM would find each row from the one before in every step: 12 rows of two vectors of AVX-512 take 47 instructions
+    instead of 54, six of AVX2 37 instead of 42.
     """
     starts: list[ir.Value] = []
     for row in range(rows):
