@@ -44,6 +44,7 @@ APART_FILES = tuple(
         "_4150",
         "_4155",
         "_4160",
+        "_4165",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""
@@ -114,10 +115,10 @@ def converted(asked: Iterable[AskedDraw]) -> Iterator[Answered]:
 
 
 def _schedules(answer: AskedDraw) -> tuple[Schedule, ...]:
-    """Of our subgraphs; none where the network cannot be converted here."""
+    """Of our subgraphs, at the level and on the cores that were asked; none where it cannot be converted here."""
     item = latency_draw(*answer.key)
     requests = {name: NodeInfo.model_validate(wanted) for name, wanted in item.requests.items()}
-    options = CompileOptions(optimize_level=item.level, core_num=item.cores)
+    options = CompileOptions(optimize_level=answer.level, core_num=answer.cores)
     with tempfile.TemporaryDirectory(prefix="latency-") as folder:
         write_asked(item, Path(folder))
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 
 from engine.chips.latency import Alignment, AloneByRows, Fitted, Latency, Overhead
+from engine.compile.cores import waits_of
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
@@ -24,13 +25,14 @@ from engine.compile.overheads import (
     product_columns,
     small_table_elements,
     uneven_pixels,
+    uneven_us,
     unfused_wait_us,
     wide_pool_us,
 )
 from engine.compile.packing import round_up
 from engine.compile.rowwise import besides, told_by_rows
 from engine.compile.schedule import InputTensor, Schedule
-from engine.compile.sizes import IMAGE_CHANNELS, as_map, nv12_bytes
+from engine.compile.sizes import IMAGE_CHANNELS, as_map, nv12_bytes, row_width
 from engine.compile.tokens import cut_tokens
 from engine.compile.traffic import (
     LayerTraffic,
@@ -50,6 +52,8 @@ _GROUP_LANES = 16
 
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
+_MAP_RANK = 4
+_OF_CONSTANTS = frozenset({CostKind.ADD, CostKind.MUL})
 _LOOKED_UP_EARLY, _LOOKED_UP_MOST = 0.66, 0.85
 """Part of the load of a layer's weights during which a table looks up what it has computed of a single pixel, and the
 most of the table's time.
@@ -99,7 +103,8 @@ def layer_costs(
     by_load = latency.input_layer.by_load
     return tuple(
         Cost(
-            (_kernel_ns(layer, latency) + arranging * (not by_load)) / 1000 / schedule.cores,
+            ((_kernel_ns(layer, latency) + arranging * (not by_load)) / 1000 + uneven_us(layer, latency))
+            / schedule.cores,
             straight + detour,
             detour,
             drain_us(layer, latency) / schedule.cores,
@@ -221,12 +226,12 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
     fixed = fitted.fixed_us + sum(cost.overhead_us for cost in costs)
     if any(not tensor.inner for tensor in schedule.inputs):
         fixed += fitted.entry_us
-    if schedule.cores > 1:
-        fixed += fitted.sync_us * (len(schedule.groups) - 1)
+    fixed += fitted.sync_us * waits_of(schedule, [cost.detour.loaded > 0 for cost in costs])
     match schedule.overlap:
         case Overlap.NONE:
             apart = sum(cost.working_us + cost.arrange_us + moving_us(cost, fitted) for cost in costs)
-            return fixed + apart
+            beside = sum(cost.overhead_us for cost in costs)
+            return fixed + apart / schedule.cores - beside * (1 - 1 / schedule.cores)
         case Overlap.BORDERS:
             detours = sum((cost.detour for cost in costs), Traffic())
             beginning = sum(_begun_us(schedule, costs, fitted))
@@ -349,9 +354,11 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
 
     Each load takes ``begin_us``, and goes on while what is in front of its layer works: the arrangement of an input
     whole, a layer by ``ahead_share``. Loads of ``ahead_bytes`` run ahead of the layers that wait for them; that of the
-    filter which turns an operand of a product does not.
+    filter which turns an operand of a product does not. Parameters of a sum or a product of what enters are loaded with
+    it.
     """
     most = load_us(Traffic(loaded=round(fitted.ahead_bytes)), fitted)
+    entering = set(schedule.input_names)
     working = waiting = 0.0
     for layer, cost in zip(schedule.layers, costs, strict=True):
         working += cost.entering_us
@@ -359,7 +366,8 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         if layer.kind in OF_WEIGHTS:
             size = min(_weight_bytes(schedule, layer), size)
         product = layer.kind is CostKind.MATMUL and len(layer.inputs) > 1
-        begin = fitted.begin_us * (size > 0 or (product and cost.traffic.loaded > 0))
+        beside = layer.kind in _OF_CONSTANTS and len(layer.inputs) == 1 and layer.inputs[0] in entering
+        begin = fitted.begin_us * (size > 0 or (product and cost.traffic.loaded > 0)) * (not beside)
         if layer.kind in OF_WEIGHTS and layer.input_bits >= _WIDE_BITS:
             begin *= fitted.int16_loads
         hidden = 0.0
@@ -444,7 +452,11 @@ def _arranged_ns(tensor: InputTensor, latency: Latency) -> float:
     if extra.by_load and (tensor.shape[-1] <= extra.channels or math.prod(tensor.shape[:-1]) == 1):
         return 0.0
     shape = (*tensor.shape[:-1], round_up(tensor.shape[-1], extra.channels))
-    return math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape)
+    vectors = 1
+    if extra.vector and len(shape) == _MAP_RANK and shape[-2] > extra.vector:
+        vectors = -(-shape[-2] // extra.vector)
+        shape = (*shape[:-2], row_width(shape[-2], latency.input_row), shape[-1])
+    return math.prod(shape) / fitted.input_rate + fitted.row_ns * _rows(shape) * vectors
 
 
 def _rows(shape: Sequence[int]) -> int:

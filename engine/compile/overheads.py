@@ -28,10 +28,14 @@ fit.
 """
 _ROW_HIDDEN = 32
 """Pixels of a row of int16 that are pooled while the next row is on its way."""
-_UNEVEN_CHANNELS = 8
-"""Of a block within which parts that are joined or cut out are moved channel by channel."""
+_UNEVEN_CHANNELS, _STRETCH = 8, 64
+"""Of a block within which parts that are joined or cut out are moved channel by channel; and pixels of a row that are
+moved at a time.
+"""
 _FEWEST_CUT = 4
 """Elements of a row that is moved by itself; shorter ones go together."""
+_HEADS_POWER = 1.5
+"""How much less the rows of several heads take that change places."""
 _APART = 0.14
 """Part of the work on queries, keys and values of an image that is not done with that of others."""
 _MAP_RANK = 4
@@ -94,13 +98,16 @@ _TOLD = frozenset(
         Overhead.ARRANGED_ROWS,
         Overhead.STEPPED,
         Overhead.SINGLE_TAP,
-        Overhead.UNEVEN,
-        Overhead.UNEVEN_PART,
         Overhead.WINDOW,
         Overhead.LINE,
         Overhead.LINES,
         Overhead.DEEP_ROW,
-        Overhead.DEEP_PLANE,
+        Overhead.DEEP_HEAD_ROW,
+        Overhead.ANCHOR,
+        Overhead.ANCHOR_PIXEL,
+        Overhead.ANCHOR_PARTS,
+        Overhead.ANCHOR_JOINED,
+        Overhead.DEEP_MAXIMUM_PLANE,
         Overhead.COPIED,
         Overhead.CROSSED,
         Overhead.STACKED,
@@ -170,6 +177,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.TABLE, 1
         case CostKind.REDUCE if rank > _MAP_RANK and layer.largest and layer.output_shape[-1] > 1:
             yield Overhead.DEEP_MAXIMUM, elements
+            yield Overhead.DEEP_MAXIMUM_PLANE, math.prod(layer.output_shape[:-2]) / 1e3
         case CostKind.REDUCE if rank > _MAP_RANK:
             yield Overhead.DEEP_REDUCE, elements
         case CostKind.REDUCE:
@@ -185,10 +193,10 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.RESIZE, 1
         case CostKind.JOIN:
             yield Overhead.JOIN, 1
-            yield from _uneven(layer)
+            if rank > _MAP_RANK and layer.input_shapes[0][-1] < layer.output_shape[-1]:
+                yield Overhead.ANCHOR_PARTS, _rows(layer.output_shape)
         case CostKind.MOVE if layer.motion is not Motion.NONE:
             yield Overhead.MOVE, 1
-            yield from _uneven(layer)
         case CostKind.TRANSPOSE | CostKind.RESHAPE:
             yield from _moves(layer, overlap, latency)
 
@@ -225,20 +233,27 @@ def is_averaged_by_pixel(layer: Layer, latency: Latency) -> bool:
     return average and Overhead.AVERAGE in latency.overheads
 
 
+def uneven_us(layer: Layer, latency: Latency) -> float:
+    """Microseconds of work on a map that is joined or cut channel by channel, for a part begins within a block."""
+    costs = latency.overheads
+    return sum(amount * costs[overhead].us for overhead, amount in _uneven(layer) if overhead in costs)
+
+
 def _uneven(layer: Layer) -> Iterator[Amount]:
-    """Parts of a concatenation along channels, or a slice of channels, that begin or end within a block of channels."""
+    """Rows of all channels of a concatenation of which a part begins within a block, or of a slice of no whole blocks;
+    and their stretches of 64 pixels.
+    """
     joins = layer.kind is CostKind.JOIN
+    if not joins and (layer.kind is not CostKind.MOVE or layer.motion is Motion.NONE):
+        return
     shapes = layer.input_shapes if joins else (layer.output_shape,)
     whole = layer.output_shape if joins else layer.input_shapes[0]
-    if len(whole) != _MAP_RANK or any(shape[:-1] != whole[:-1] or shape == whole for shape in shapes):
+    if len(whole) != _MAP_RANK or any(shape[:-1] != whole[:-1] or shape[-1] >= whole[-1] for shape in shapes):
         return
-    ends = list(accumulate(shape[-1] for shape in shapes))
-    uneven = [
-        shape for shape, end in zip(shapes, ends, strict=True) if end % _UNEVEN_CHANNELS or shape[-1] % _UNEVEN_CHANNELS
-    ]
-    if uneven:
-        yield Overhead.UNEVEN_PART, len(uneven)
-        yield Overhead.UNEVEN, sum(map(math.prod, uneven)) / 1e3
+    begins = list(accumulate(shape[-1] for shape in shapes))[: len(shapes) - joins]
+    if any(begin % _UNEVEN_CHANNELS for begin in begins):
+        yield Overhead.UNEVEN, _channel_rows(layer.output_shape)
+        yield Overhead.UNEVEN_STRETCH, _channel_rows(layer.output_shape) * -(-whole[-2] // _STRETCH)
 
 
 def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
@@ -278,6 +293,8 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.VIEW if len(shapes[0]) > _MAP_RANK and shapes[1][-1] == 1 < shapes[0][-1]:
             yield Overhead.LINE, 1
             yield Overhead.LINES, math.prod(layer.output_shape) / 1e3
+        case Motion.VIEW if _joins_anchors(layer) and Overhead.ANCHOR_JOINED in latency.overheads:
+            yield Overhead.ANCHOR_JOINED, _rows(layer.output_shape)
         case Motion.VIEW if _is_regrouped(layer):
             yield Overhead.REGROUPED, _kilobytes(layer)
         case Motion.VIEW if Overhead.PLANE_PIXEL in latency.overheads and joins_rows(layer):
@@ -293,12 +310,19 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.LAID:
             yield Overhead.VIEW, max(map(_rows, shapes)) * layer.output_bits / 8
         case Motion.ROWS if layer.kind is CostKind.TRANSPOSE and Overhead.CROSSED in latency.overheads:
-            if len(shapes[1]) > _MAP_RANK:
+            if len(shapes[1]) > _MAP_RANK and shapes[0][-1] != shapes[1][-1] and Overhead.ANCHOR in latency.overheads:
+                yield Overhead.ANCHOR, _rows(layer.output_shape)
+            elif len(shapes[1]) > _MAP_RANK:
                 yield Overhead.MOVED, _rows(layer.output_shape)
             elif shapes[0][-1] != shapes[1][-1]:
                 yield Overhead.CROSSED, _kilobytes(layer)
             else:
                 yield Overhead.STACKED, _rows(shapes[0][:-1])
+        case Motion.ROWS if _parts_batch(layer) and Overhead.DEEP_MAXIMUM_PLANE in latency.overheads:
+            yield Overhead.ARRANGED, 1
+            yield Overhead.ARRANGED_ROWS, _rows(layer.output_shape)
+        case Motion.ROWS if _is_cut_into_anchors(layer) and Overhead.ANCHOR_PIXEL in latency.overheads:
+            yield Overhead.ANCHOR_PIXEL, math.prod(shapes[0][-2:]) / 1e3
         case Motion.ROWS | Motion.FOLDED:
             yield Overhead.MOVED, _rows(layer.output_shape)
         case Motion.TURNED if Overhead.TURNED_TOKEN in latency.overheads:
@@ -346,7 +370,28 @@ def _deep(layer: Layer) -> Iterator[Amount]:
         return
     share = _APART + (1 - _APART) / layer.input_shapes[0][0]
     yield Overhead.DEEP_SINGLE, _kilobytes(layer) * share
-    yield Overhead.DEEP_PLANE, _kilobytes(layer) * share / layer.output_shape[-3]
+    yield Overhead.DEEP_HEAD_ROW, _rows(layer.output_shape) * share**2 / layer.output_shape[-3] ** _HEADS_POWER
+
+
+def _parts_batch(layer: Layer) -> bool:
+    """Whether the maps of a batch get a dimension of their own, or lose it: they stay where they are as NCHW."""
+    shapes = sorted((layer.input_shapes[0], layer.output_shape), key=len)
+    deep = layer.kind is CostKind.RESHAPE and len(shapes[0]) == _MAP_RANK < len(shapes[1]) == _MAP_RANK + 1
+    return deep and (shapes[0][0] > 1 or shapes[1][1] == 1)
+
+
+def _is_cut_into_anchors(layer: Layer) -> bool:
+    """Whether the channels of a map of int16 (NCHW) become anchors and their values."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    cut = len(before) == _MAP_RANK < len(after) == _MAP_RANK + 1 and before[-2:] == after[-2:] and before[0] == 1
+    return layer.kind is CostKind.RESHAPE and cut and layer.output_bits == _WIDE_BITS
+
+
+def _joins_anchors(layer: Layer) -> bool:
+    """Whether the values of anchors of int16 become rows of three dimensions that a layer of the subgraph reads."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    joins = len(before) > _MAP_RANK > len(after) and before[-1] == after[-1] and not layer.leaves
+    return layer.kind is CostKind.RESHAPE and joins and layer.output_bits == _WIDE_BITS
 
 
 def _is_flattened(layer: Layer) -> bool:

@@ -305,6 +305,8 @@ def _elementwise_bytes(layer: Layer, load: WeightLoad, of_mean: bool) -> int:
     match layer.kind:
         case CostKind.LUT if load.table_bytes:
             return load.table_bytes
+        case CostKind.ADD | CostKind.MUL if load.constant_rows and _has_token_constant(layer):
+            return _token_constant_bytes(layer, load)
         case CostKind.MUL:
             single = any(math.prod(shape[:-1]) == 1 for shape in layer.input_shapes)
             each = load.gate_channel_bytes if single else load.product_channel_bytes
@@ -320,6 +322,25 @@ def _elementwise_bytes(layer: Layer, load: WeightLoad, of_mean: bool) -> int:
             return layer.parameter_bytes + load.average_bytes
         case _:
             return layer.parameter_bytes
+
+
+def _has_token_constant(layer: Layer) -> bool:
+    """Whether a sum or a product of int8 takes tokens and a constant, or a map and a constant of up to one row."""
+    shape, constant = layer.output_shape, layer.parameter_bytes
+    tokens = len(shape) < _MAP_RANK or shape[:2] == (1, 1) != shape[1:3]
+    narrow = len(layer.inputs) == 1 and layer.input_bits == _NARROW_BITS
+    of_channels = constant == 1 or constant % shape[-1] == 0
+    return narrow and constant > 0 and of_channels and (tokens or constant <= shape[-1])
+
+
+def _token_constant_bytes(layer: Layer, load: WeightLoad) -> int:
+    """What such a layer loads: its constant as int16 in whole blocks of rows, and parameters of its channels."""
+    channels, constant = layer.output_shape[-1], layer.parameter_bytes
+    rows = round_up(constant // channels, load.constant_rows)
+    own = load.constant_bytes if constant == 1 else _PAIR * rows * channels
+    if layer.kind is CostKind.MUL:
+        return own + load.product_channel_bytes * channels
+    return own + load.constant_channel_bytes * channels + load.constant_bytes * (constant > 1)
 
 
 def _turning_bytes(layer: Layer, latency: Latency) -> int:
@@ -445,7 +466,10 @@ def _input_bytes(
     if tensor.shape[-1] <= IMAGE_CHANNELS or (reader.kind is CostKind.DEPTHWISE and not is_dense(reader, latency)):
         parameters = 0
     if columns is None or tensor.shape[-1] <= IMAGE_CHANNELS:
-        return ddr_bytes(tensor.shape, bits, _input_rows(tensor, latency)) + parameters + extra.fixed_bytes
+        shape = tensor.shape
+        if len(shape) < _MAP_RANK and latency.weight_load.constant_rows:
+            shape = (*shape[:-1], row_width(shape[-1], latency.input_row))
+        return ddr_bytes(shape, bits, _input_rows(tensor, latency)) + parameters + extra.fixed_bytes
     pixels = _strip_pixels(columns, tensor.shape[2], extra.align, extra.halo)
     depth = round_up(tensor.shape[-1], latency.input_row.channels)
     return math.prod(tensor.shape[:2]) * pixels * depth * bits // 8 + parameters + extra.fixed_bytes

@@ -61,6 +61,8 @@ class InputLayer(Data):
         align: pixels that columns are rounded to.
         nv12_ns: what each byte of an NV12 image takes to load besides its traffic.
         by_load: whether the loads do it rather than the array: it counts as loading, not as computing.
+        vector: pixels of the vectors that wider rows are arranged in, each as a row, with their padding in DDR; 0: rows
+            are arranged whole.
     """
 
     channel_bytes: int = 0
@@ -70,6 +72,7 @@ class InputLayer(Data):
     align: int = 1
     nv12_ns: float = 0.0
     by_load: bool = False
+    vector: int = 0
 
 
 class Broadcast(Data):
@@ -110,6 +113,10 @@ class WeightLoad(Data):
         product_channel_bytes: parameters per channel of a product of two maps, ...
         gate_channel_bytes: ... of one of a map and a single pixel, ...
         sum_channel_bytes: ... and of a sum or difference of two maps.
+        constant_rows: multiple that the rows of a constant are padded to which is added to tokens or multiplied with
+            them, two bytes an element; 0: it is loaded as it lies.
+        constant_bytes: of such a sum besides, and of a constant of one element, ...
+        constant_channel_bytes: ... and parameters per channel of such a sum.
         scale_channel_bytes: parameters per channel of a change of scale.
         slope_channel_bytes: what a layer of slopes loads per channel besides its parameters, but at O0.
         joined_channel_bytes: what a convolution loads per channel besides where it adds up a map.
@@ -139,6 +146,9 @@ class WeightLoad(Data):
     product_channel_bytes: int = 0
     gate_channel_bytes: int = 0
     sum_channel_bytes: int = 0
+    constant_rows: int = 0
+    constant_bytes: int = 0
+    constant_channel_bytes: int = 0
     scale_channel_bytes: int = 0
     slope_channel_bytes: int = 0
     joined_channel_bytes: int = 0
@@ -392,9 +402,9 @@ class Overhead(StrEnum):
     JOINED_ROW = "joined_row"
     """... and these rows."""
     UNEVEN = "uneven"
-    """Elements of parts that are joined to, or cut out of, a map within a block of 8 channels, ..."""
-    UNEVEN_PART = "uneven_part"
-    """... and such parts."""
+    """Rows of all channels of maps that are joined, or cut out, within a block of 8 channels, ..."""
+    UNEVEN_STRETCH = "uneven_stretch"
+    """... and stretches of 64 pixels of these."""
     SINGLE_TAP = "single_tap"
     """Channels of depthwise layers of one tap."""
     STEPPED = "stepped"
@@ -421,8 +431,17 @@ class Overhead(StrEnum):
     """The same where there are more than four dimensions (queries, keys and values), ..."""
     DEEP_ROW = "deep_row"
     """... rows into which they are cut, ..."""
-    DEEP_PLANE = "deep_plane"
-    """... and, where they change places, bytes of one head of each."""
+    DEEP_HEAD_ROW = "deep_head_row"
+    """... and, where they change places, rows of one head, of several heads less each."""
+    ANCHOR_PIXEL = "anchor_pixel"
+    """Pixels of maps of int16 whose channels become anchors and their values, ..."""
+    ANCHOR = "anchor"
+    """... rows of values that are brought together for each anchor, or of other transpositions of the last of more than
+    four dimensions, ..."""
+    ANCHOR_PARTS = "anchor_parts"
+    """... such rows that are joined of parts, ..."""
+    ANCHOR_JOINED = "anchor_joined"
+    """... and those of int16 that become rows of three dimensions inside a subgraph."""
     SINGLE_ROW = "single_row"
     """Rows of such elements."""
     SQUEEZED = "squeezed"
@@ -442,7 +461,9 @@ class Overhead(StrEnum):
     DEEP_REDUCE = "deep_reduce"
     """Results of reductions of more than four dimensions."""
     DEEP_MAXIMUM = "deep_maximum"
-    """Results of maxima over another than the last of more than four dimensions: it becomes the last, and goes back."""
+    """Results of maxima over another than the last of more than four dimensions: it becomes the last and back, ..."""
+    DEEP_MAXIMUM_PLANE = "deep_maximum_plane"
+    """... and planes of these."""
     READ_PIXEL = "read_pixel"
     """Pixels, of channels that are no whole blocks of 16, of maps that another subgraph left NHWC."""
     PLAIN = "plain"

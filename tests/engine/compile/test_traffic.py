@@ -366,12 +366,32 @@ def test_a_product_of_two_maps_loads_a_filter_that_turns_the_second() -> None:
 
 
 def test_constant_operands_load_the_parameters_of_their_channels() -> None:
-    """Asked (``scaled``): as many as a second map, and the constant."""
+    """Asked (``scaled``, ``scal``): as many as a second map, and the constant as int16 in eight rows."""
     both = loaded("bayes-e", alone(CostKind.MUL, MAP, MAP, MAP)) - loaded(
         "bayes-e", alone(CostKind.JOIN, MAP, MAP, MAP)
     )
     one = loaded("bayes-e", alone(CostKind.MUL, MAP, MAP, parameter_bytes=64))
-    assert one - loaded("bayes-e", alone(CostKind.MOVE, MAP, MAP)) == both + 64
+    assert one - loaded("bayes-e", alone(CostKind.MOVE, MAP, MAP)) == both + 2 * 8 * 64
+
+
+@pytest.mark.parametrize(
+    ("march", "kind", "tokens", "constant", "loads"),
+    [
+        ("bayes-e", CostKind.ADD, (64, 64), 64, 7296),
+        ("bayes-e", CostKind.ADD, (49, 24), 24, 2848),
+        ("bayes-e", CostKind.MUL, (64, 256), 256, 36864),
+        ("bayes-e", CostKind.MUL, (64, 64), 1, 8320),
+        ("bayes-e", CostKind.ADD, (100, 256), 25600, 87168),
+        ("bayes", CostKind.ADD, (49, 24), 49 * 24, 6432),
+        ("bayes", CostKind.MUL, (16, 64), 64, 11264),
+    ],
+)
+def test_constants_of_tokens_are_loaded_as_int16_in_whole_blocks_of_rows(
+    march: str, kind: CostKind, tokens: tuple[int, int], constant: int, loads: int
+) -> None:
+    """Asked (``scal``): 46 sums and products a march, exact; rows of what enters are padded as those of maps."""
+    shape = (1, *tokens)
+    assert loaded(march, alone(kind, shape, shape, parameter_bytes=constant)) == loads
 
 
 def pool(size: int, window: int, step: int = 1, *, padded: bool = True, channels: int = 16) -> Schedule:
