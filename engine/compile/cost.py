@@ -9,7 +9,7 @@ Groups follow one another where weights and maps share one memory; elsewhere a s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -53,6 +53,7 @@ _GROUP_LANES = 16
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
 _MAP_RANK = 4
+_MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 _OF_CONSTANTS = frozenset({CostKind.ADD, CostKind.MUL})
 _LOOKED_UP_EARLY, _LOOKED_UP_MOST = 0.66, 0.85
 """Part of the load of a layer's weights during which a table looks up what it has computed of a single pixel, and the
@@ -189,8 +190,23 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             moving = None
         else:
             waits += unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
+            waits += _stacked_us(layer, makers, latency)
             moving = None
         yield Cost(work, straight + detour, detour, drains, overhead_us=waits, moving_us=moving)
+
+
+def _stacked_us(layer: Layer, makers: Mapping[str, Layer], latency: Latency) -> float:
+    """What it takes besides to turn keys that were cut out of rows of pixels which lie one below the other."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    if latency.alone is None or layer.kind is not CostKind.TRANSPOSE or before[-1] == after[-1]:
+        return 0.0
+    source = makers.get(layer.inputs[0])
+    while source is not None and source.kind in _MOVING and source.motion is not Motion.COLUMNS:
+        source = makers.get(source.inputs[0])
+    if source is None or source.motion is not Motion.COLUMNS:
+        return 0.0
+    alone = latency.alone
+    return alone.stacked_us + alone.stacked_row_us * math.prod(before[:-1]) + alone.stacked_column_us * before[-1]
 
 
 def _is_of_each_channel(layer: Layer) -> bool:

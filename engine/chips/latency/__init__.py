@@ -532,6 +532,10 @@ class Alone(Data):
         resized_channels: multiple that more than 16 channels are padded to where pixels are repeated.
         few_by_few: whether convolutions read maps of up to four channels in blocks of four, and what is left in such
             blocks is brought into whole ones for readers that want these.
+        stacked_us: what it takes besides to turn keys that were cut out of rows of pixels which lie one below the
+            other, ...
+        stacked_row_us: ... for each of their rows, of all heads, ...
+        stacked_column_us: ... and for each column of a head.
         layers: whose times the constants rest on.
     """
 
@@ -539,6 +543,9 @@ class Alone(Data):
     transfer_us: float
     step_us: float
     vector_us: float = 0.0
+    stacked_us: float = 0.0
+    stacked_row_us: float = 0.0
+    stacked_column_us: float = 0.0
     pixels: int
     plane_pixels: int
     pixel_vectors: bool = False

@@ -11,13 +11,23 @@ from hypothesis import strategies as st
 
 from engine.chips.latency import Alignment, Latency, Overhead, load_latency
 from engine.compile.compiler import CompileOptions, memory_of
-from engine.compile.cost import Cost, aligned_shape, layer_costs, load_us, store_us, subgraph_us, transfer_us
+from engine.compile.cost import (
+    Cost,
+    aligned_shape,
+    layer_costs,
+    load_us,
+    moving_us,
+    store_us,
+    subgraph_us,
+    transfer_us,
+)
 from engine.compile.layers import MAXIMUM, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.compile.traffic import Traffic
 from engine.ops.core.costs import CostKind
+from engine.terms import OptimizeLevel
 from tests.engine.compile.layers import alone, convolution, layer
 
 MAP = (1, 28, 28, 64)
@@ -553,3 +563,28 @@ def test_pixels_of_few_channels_that_become_channels_are_worked_on(
     even = alone(CostKind.TRANSPOSE, (1, 16, 16, 64), (1, 32, 32, 16), motion=Motion.FOLDED, leaves=False)
     (cost,) = layer_costs(even.model_copy(update={"overlap": Overlap.GROUPS}), latency)
     assert cost.overhead_us == 0
+
+
+@pytest.mark.parametrize(
+    ("march", "heads", "tokens", "columns", "us"),
+    [
+        ("bayes-e", 8, 50, 32, 93.0),
+        ("bayes-e", 3, 17, 16, 22.0),
+        ("bayes", 2, 50, 48, 138.0),
+        ("bayes", 4, 17, 16, 52.0),
+    ],
+)
+def test_keys_that_were_cut_out_of_stacked_rows_are_turned_slowly_where_layers_run_alone(
+    march: str, heads: int, tokens: int, columns: int, us: float
+) -> None:
+    """Pages of draws (``columns_o0``, 7 a march): other keys of this size take 4 to 15 us."""
+    latency = load_latency(march)
+    first = layer(CostKind.RESHAPE, (tokens, heads, columns), (1, tokens, 1, heads * columns), motion=Motion.COLUMNS)
+    cut = first.model_copy(update={"output": "cut"})
+    keys = layer(CostKind.TRANSPOSE, (1, heads, columns, tokens), (1, heads, tokens, columns))
+    turned = keys.model_copy(update={"inputs": ("cut",)})
+    inputs = (InputTensor(name="x0", dtype="int8", shape=first.input_shapes[0], inner=True),)
+    memory = memory_of(latency, CompileOptions(optimize_level=OptimizeLevel.O0))
+    schedule = schedule_layers("s", inputs, ("y",), (cut, turned), memory)
+    cost = layer_costs(schedule, latency)[1]
+    assert cost.working_us + cost.overhead_us + moving_us(cost, latency.fitted) == pytest.approx(us, rel=0.15)
