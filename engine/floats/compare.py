@@ -103,7 +103,7 @@ def distance_of(error: NDArray[np.float64], cosine: float) -> Distance:
         return Distance(
             cosine=cosine,
             l1=float(size.mean()),
-            l2=float(np.linalg.norm(size) / size.size),
+            l2=math.sqrt(_dot(size, size)) / size.size,
             chebyshev=float(size.max()),
         )
 
