@@ -18,6 +18,7 @@ from engine.compile.cores import waits_of
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
+    adds_column,
     average_us,
     is_averaged_by_pixel,
     is_plain,
@@ -190,8 +191,8 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             moving = None
         else:
             waits += unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
-            waits += _stacked_us(layer, makers, latency)
             moving = None
+        waits += _stacked_us(layer, makers, latency) + _added_us(layer, latency)
         yield Cost(work, straight + detour, detour, drains, overhead_us=waits, moving_us=moving)
 
 
@@ -207,6 +208,13 @@ def _stacked_us(layer: Layer, makers: Mapping[str, Layer], latency: Latency) -> 
         return 0.0
     alone = latency.alone
     return alone.stacked_us + alone.stacked_row_us * math.prod(before[:-1]) + alone.stacked_column_us * before[-1]
+
+
+def _added_us(layer: Layer, latency: Latency) -> float:
+    """What it takes besides to add up a column of pixels, which is turned into rows of each channel before."""
+    if latency.alone is None or not adds_column(layer):
+        return 0.0
+    return latency.alone.added_us + latency.alone.added_element_ns * math.prod(layer.input_shapes[0]) / 1000
 
 
 def _is_of_each_channel(layer: Layer) -> bool:

@@ -189,7 +189,7 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         case CostKind.REDUCE if rank > _MAP_RANK:
             yield Overhead.DEEP_REDUCE, elements
         case CostKind.REDUCE:
-            if _adds_column(layer):
+            if adds_column(layer):
                 yield Overhead.COLUMN_ADDED, math.prod(layer.input_shapes[0]) / 1e3
             if _is_depth(layer):
                 yield Overhead.REDUCE, 1
@@ -399,7 +399,7 @@ def _takes_column(layer: Layer) -> bool:
     return column and shape[-1] > 1 and any(other == (*shape[:-1], 1) for other in layer.input_shapes)
 
 
-def _adds_column(layer: Layer) -> bool:
+def adds_column(layer: Layer) -> bool:
     """Whether the pixels of a column are added up, channel by channel."""
     before, after = layer.input_shapes[0], layer.output_shape
     column = len(before) == len(after) == _MAP_RANK and before[2] == 1 < before[1] and after[1:3] == (1, 1)

@@ -544,12 +544,16 @@ class Alone(Data):
             other, ...
         stacked_row_us: ... for each of their rows, of all heads, ...
         stacked_column_us: ... and for each column of a head.
+        added_us: what it takes besides to add up a column of pixels, channel by channel, for which it is turned, ...
+        added_element_ns: ... and for each element.
         layers: whose times the constants rest on.
     """
 
     layer_us: float
     transfer_us: float
     step_us: float
+    added_us: float = 0.0
+    added_element_ns: float = 0.0
     vector_us: float = 0.0
     stacked_us: float = 0.0
     stacked_row_us: float = 0.0

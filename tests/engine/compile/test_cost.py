@@ -588,3 +588,20 @@ def test_keys_that_were_cut_out_of_stacked_rows_are_turned_slowly_where_layers_r
     schedule = schedule_layers("s", inputs, ("y",), (cut, turned), memory)
     cost = layer_costs(schedule, latency)[1]
     assert cost.working_us + cost.overhead_us + moving_us(cost, latency.fitted) == pytest.approx(us, rel=0.15)
+
+
+@pytest.mark.parametrize(("march", "us"), [("bayes-e", 200.0), ("bayes", 60.0)])
+def test_columns_are_turned_before_they_are_added_up_where_layers_run_alone(march: str, us: float) -> None:
+    """Asked (``sepa`` at O0), 12 x 8 x 24: the turning is part of the time of the sum here; of a mean there is none."""
+    latency, column = load_latency(march), (1, 96, 1, 24)
+    found = layer(CostKind.REDUCE, (1, 1, 1, 24), column)
+    inputs = (InputTensor(name="x0", dtype="int8", shape=column, inner=True),)
+    memory = memory_of(latency, CompileOptions(optimize_level=OptimizeLevel.O0))
+
+    def waits(op_type: str) -> float:
+        one = found.model_copy(update={"op_type": op_type})
+        return layer_costs(schedule_layers("s", inputs, ("y",), (one,), memory), latency)[0].overhead_us
+
+    alone_us = latency.alone.added_us + latency.alone.added_element_ns * 96 * 24 / 1e3 if latency.alone else 0.0
+    assert waits("HzSQuantizedReduceSum") - waits("HzSQuantizedReduceMean") == pytest.approx(alone_us)
+    assert 0 < alone_us < us
