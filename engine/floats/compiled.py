@@ -25,6 +25,7 @@ LRN = Loop("engine.floats.response_loops", "response_normalisation", (_ROWS, _NU
 SOFTMAX_ROWS, LOG_SOFTMAX_ROWS = (
     Loop("engine.floats.softmax.loops", name, (_ROWS, _ROWS)) for name in ("softmax_rows", "log_softmax_rows")
 )
+SOFTMAX_ALONG = Loop("engine.floats.softmax.loops", "softmax_along", (_MAPS, _MAPS))
 SUMS_OF_COLUMNS, PRODUCTS_OF_COLUMNS = (
     Loop("engine.floats.reduction_loops", name, (_ROWS, _NUMBERS))
     for name in ("sums_of_columns", "products_of_columns")
@@ -38,6 +39,6 @@ DEPTHWISE = Loop(
 
 LOOPS = (
     *(SWISH, GELU, RSQRT, ROOT, EXPONENTIAL, LOGARITHM, SOFTPLUS, MISH, ELU, SELU, LRN),
-    *(SOFTMAX_ROWS, LOG_SOFTMAX_ROWS, SUMS_OF_COLUMNS, PRODUCTS_OF_COLUMNS, DEPTHWISE),
+    *(SOFTMAX_ROWS, LOG_SOFTMAX_ROWS, SOFTMAX_ALONG, SUMS_OF_COLUMNS, PRODUCTS_OF_COLUMNS, DEPTHWISE),
 )
 """All of them; their names differ from those of other rooms, and of the simulator's kernels."""

@@ -10,6 +10,7 @@ ONNX Runtime computes everything else.
   too.
 * ``HzRsqrt``: the sum in float32, root and quotient in float64.
 * ``HzGelu``: in float64, rounded once.
+* ``HzSoftmax``: the C library's exponentials, added up one after the other; a quotient, not the reciprocal.
 * ``Exp``, ``Log``, ``Selu``, ``Softmax``, ``LogSoftmax``: Eigen's exponential and logarithm, in fours.
 * ``Sqrt``: in fours, a step of Newton's from the CPU's estimate of the reciprocal root. So are the roots of a
   ``ReduceL2`` and of the variances of a ``BatchNormalization``.
@@ -45,6 +46,7 @@ from engine.floats.compiled import (
     ROOT,
     RSQRT,
     SELU,
+    SOFTMAX_ALONG,
     SOFTMAX_ROWS,
     SOFTPLUS,
     SUMS_OF_COLUMNS,
@@ -53,7 +55,7 @@ from engine.floats.compiled import (
 from engine.floats.rational import LIMIT, TANH_ABOVE, TANH_BELOW
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
 from engine.native.loops import Loop
-from engine.ops.foreign.composite import PREPROCESS, reads_integers
+from engine.ops.foreign.composite import PREPROCESS, axis_of_softmax, reads_integers
 from engine.ops.softmax import normalised_axes
 
 Array = NDArray[Any]
@@ -233,6 +235,17 @@ def _softmax(loop: Loop) -> Arithmetic:
     return arithmetic
 
 
+def _softmax_along(node: ir.Node, shape: Shape) -> Compute:
+    """Over one axis."""
+    axis = axis_of_softmax(node, len(shape))
+    maps = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+    def compute(source: Array, result: Array) -> None:
+        SOFTMAX_ALONG(np.ascontiguousarray(source).reshape(maps), result.reshape(maps))
+
+    return compute
+
+
 def _reduction(
     loop: Loop,
     before: Callable[[Array], Array] | None = None,
@@ -364,6 +377,7 @@ OWN_ARITHMETIC: Mapping[tuple[str, str], Arithmetic] = MappingProxyType(
         (HORIZON_DOMAIN, "HzGelu"): _in_blocks(GELU),
         (HORIZON_DOMAIN, "HzMish"): _elementwise(MISH),
         (HORIZON_DOMAIN, "HzRsqrt"): _with_factors(RSQRT, lambda node: np.float32(attribute(node, "epsilon", 0.0))),
+        (HORIZON_DOMAIN, "HzSoftmax"): _softmax_along,
         (HORIZON_DOMAIN, "HzSwish"): _in_blocks(SWISH),
         ("", "BatchNormalization"): _normalisation,
         ("", "Elu"): _with_factors(ELU, lambda node: np.float32(attribute(node, "alpha", 1.0))),

@@ -31,6 +31,7 @@ from engine.floats.softmax.exponential import (
 from engine.jit import compiled, entry, intrinsic
 
 Floats = NDArray[np.float32]
+Maps = NDArray[np.float32]
 Bits = NDArray[np.int32]
 
 I32, F32 = ir.IntType(32), ir.FloatType()
@@ -156,3 +157,29 @@ def log_softmax_rows(source: Floats, result: Floats) -> None:
         shift = eigens_logarithm(total) if row < together else np.float32(math.log(total))
         for index in range(len(found)):
             found[index] = (given[index] - largest) - shift
+
+
+@entry
+def softmax_along(source: Maps, result: Maps) -> None:
+    """Softmax along the middle dimension, as the original's own operator has it: ``HzSoftmax``.
+
+    Exponentials are the C library's, added up in float32 one after the other, by which each is divided. Asked of the
+    original's runtime: 1,023 numbers of 12 nodes, of 2 to 100 numbers along the axis, all equal.
+
+    Args:
+        source: shape (outer, n, inner), C-contiguous.
+        result: likewise; NaN where the largest number is infinite or undefined.
+    """
+    for outer in range(source.shape[0]):
+        for inner in range(source.shape[2]):
+            largest = source[outer, 0, inner]
+            for index in range(1, source.shape[1]):
+                # Not undefined numbers: what is subtracted from them stays undefined, and so does the sum.
+                largest = max(largest, source[outer, index, inner])
+            total = np.float32(0)
+            for index in range(source.shape[1]):
+                value = np.float32(math.exp(source[outer, index, inner] - largest))
+                result[outer, index, inner] = value
+                total += value
+            for index in range(source.shape[1]):
+                result[outer, index, inner] /= total

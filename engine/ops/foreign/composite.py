@@ -210,11 +210,22 @@ def _expand_rsqrt(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> 
     expansion.add("Reciprocal", expansion.add("Sqrt", shifted))
 
 
+def axis_of_softmax(node: ir.Node, rank: int) -> int:
+    """The axis, from 0 on, of an ``HzSoftmax`` of a tensor of ``rank``.
+
+    Raises:
+        ModelError: there is no such axis.
+    """
+    axis = attribute(node, "axis")
+    if axis is None or not -rank <= axis < rank:
+        raise ModelError(f"node {node.name!r}: axis is {axis}; allowed: {-rank} to {rank - 1}")
+    return int(axis) % rank
+
+
 def _expand_softmax(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
     """Over one axis alone; before operator set 13 ``Softmax`` takes all axes from its own on as one."""
-    axis, rank = attribute(expansion.node, "axis"), len(shape_of(inputs[0]))
-    if axis is None or not -rank <= axis < rank:
-        raise ModelError(f"node {expansion.node.name!r}: axis is {axis}; allowed: {-rank} to {rank - 1}")
+    rank = len(shape_of(inputs[0]))
+    axis = axis_of_softmax(expansion.node, rank)
     swapped = list(range(rank))
     swapped[axis], swapped[-1] = swapped[-1], swapped[axis]
     if swapped[-1] == rank - 1:

@@ -40,6 +40,8 @@ def _drawn(loop: Loop) -> list[Any]:
             return [flat.reshape(300, 70), np.asarray([0.1, 0.75, 1], np.float32), 2, np.zeros((300, 70), np.float32)]
         case "softmax_rows" | "log_softmax_rows":
             return [flat.reshape(300, 70), np.zeros((300, 70), np.float32)]
+        case "softmax_along":
+            return [flat.reshape(30, 70, 10), np.zeros((30, 70, 10), np.float32)]
         case "sums_of_columns" | "products_of_columns":
             return [flat.reshape(300, 70), np.zeros(70, np.float32)]
         case "depthwise_maps":
