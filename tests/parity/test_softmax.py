@@ -2,7 +2,7 @@
 
 ``recorded/softmax/rows.npz`` has what that gave for random rows of 1 to 255 numbers, three of each length, and one row
 of 444 numbers from -110 to 0: ``x_<length>`` and ``y_<length>``, float32, shape (rows, length). ``along.npz`` has what
-it gave for ``HzSoftmax`` of 12 arrays of 2 to 100 numbers along the axis: ``x_<number>_axis_<axis>`` and likewise ``y``.
+it gave for ``HzSoftmax`` of 12 arrays of 2 to 100 numbers along the axis: ``x_<number>_axis_<axis>``, ``y`` likewise.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.chips import Chip, load_chip
+from engine.chips import Chip, ChipFamily, load_chip
 from engine.graph import sole_reader
 from engine.ir import (
     MARK_MARCH,
@@ -184,7 +184,9 @@ def _is_map(value: ir.Value) -> bool:
 def _is_convolved(value: ir.Value, chip: Chip) -> bool:
     """Whether one convolution of the BPU computes ``value``, with a sum and an activation if there are any.
 
-    So the preprocessing of an image counts, and an input of the network that is none (14 of 14 asked on two marches).
+    So the preprocessing of an image counts, and an input of the network that is none (14 of 14 asked on two marches). A
+    product of matrices on bernoulli2, whose CPU computes it, counts as a convolution too (5 of 5 asked; none of 5 on
+    bayes and bayes-e each, nor what a Transpose makes of it on any, nor one by a constant that became a convolution).
     """
     node = _producer(value)
     if node is None or node.op_type == PREPROCESS:
@@ -192,7 +194,14 @@ def _is_convolved(value: ir.Value, chip: Chip) -> bool:
     if node is not None and node.op_type in ACTIVATIONS:
         before = before_calibration(given(node, 0))
         node = _producer(before) if sole_reader(before) is node else None
-    return node is not None and (node.op_type == "Conv" or _is_convolved_sum(node, chip))
+    return node is not None and (
+        node.op_type == "Conv" or _is_product_on_cpu(node, chip) or _is_convolved_sum(node, chip)
+    )
+
+
+def _is_product_on_cpu(node: ir.Node, chip: Chip) -> bool:
+    """Whether ``node`` is a product of matrices that no convolution took the place of, and ``chip`` has none."""
+    return node.op_type == "MatMul" and chip.family is ChipFamily.BERNOULLI
 
 
 def _is_convolved_sum(node: ir.Node, chip: Chip) -> bool:

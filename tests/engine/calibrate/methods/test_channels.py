@@ -94,6 +94,12 @@ def test_bernoulli2_computes_sums_of_two_maps_as_depthwise_convolutions_of_the_f
     assert chosen(nodes + second, march="bernoulli2") == {"c": ([], True)}
 
 
+@pytest.mark.parametrize(("march", "expected"), [("bernoulli2", 1), ("bayes", 0), ("bayes-e", 0)])
+def test_products_of_matrices_count_as_convolutions_where_the_cpu_computes_them(march: str, expected: int) -> None:
+    assert len(chosen("MatMul x x > c; Conv c w > y", march=march)) == expected
+    assert chosen("MatMul x x > d; Transpose d > c; Conv c w > y", march=march) == {}
+
+
 @pytest.mark.parametrize(("size", "expected"), [(3, 0), (4, 1)])
 def test_small_maps_keep_one_threshold(size: int, expected: int) -> None:
     assert len(chosen("Conv x w > c; Conv c w > y", size=size)) == expected
