@@ -29,7 +29,14 @@ from engine.optimize.affine import (
     NormOfRowsToProduct,
     mark_factors,
 )
-from engine.optimize.arithmetic import DivToReciprocal, ExpandConstants, LargerFactorFirst, SumToAdd, WhereToProducts
+from engine.optimize.arithmetic import (
+    DivToReciprocal,
+    ExpandConstants,
+    LargerFactorFirst,
+    ShareArithmetic,
+    SumToAdd,
+    WhereToProducts,
+)
 from engine.optimize.checked import MAX_ROUNDS, CheckedPasses, did_not_settle
 from engine.optimize.cleanup import (
     MergeReshapes,
@@ -165,6 +172,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             NormOfRowsToProduct(),
             FoldChannelsIntoNext(),  # before anything moves: DaViT
             SumToAdd(),
+            ShareArithmetic(compatibility),
             DivToReciprocal(),
             LargerFactorFirst(),
             WhereToProducts(),

@@ -12,12 +12,16 @@ from engine.optimize.base import (
     Array,
     NodePass,
     add_initializer,
+    axes_of,
     graph_of,
     initializer_of,
+    is_standard,
     make_node,
     replace_constant,
     substitute,
 )
+from engine.optimize.contract import GraphPass
+from engine.terms import Compatibility
 
 
 class LargerFactorFirst(NodePass):
@@ -50,6 +54,46 @@ def _is_broadcast(operand: ir.Value | None, node: ir.Node) -> bool:
     """Whether ``operand``, of a known shape, has not that of the result of ``node``: fewer dimensions count too."""
     shape, result = static_shape(operand), static_shape(node.outputs[0])
     return shape is not None and result is not None and shape != result
+
+
+class ShareArithmetic(GraphPass):
+    """Of several Add, Sub, Relu or ReduceMean of the same tensors only the first stays, also if Add has them swapped.
+
+    So the means of two normalisations of the same tokens (DINOv2, Depth Anything), or a Relu written twice. A constant
+    counts where it is one tensor of as many dimensions as the result. No other operator: 17 kinds asked on bayes-e and
+    bernoulli2 stay, among them Mul, Max, functions, pools, Concat and Slice. The original takes ``a - b`` and ``b - a``
+    for the same, too, and computes ``a - b`` twice (1 asked); with ``compatibility: clean`` these stay apart.
+    """
+
+    op_types = frozenset({"Add", "ReduceMean", "Relu", "Sub"})
+
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._commutes = ("Add", "Sub") if compatibility is Compatibility.ORIGINAL else ("Add",)
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        first: dict[tuple[object, ...], ir.Node] = {}
+        modified = False
+        for node in tuple(model.graph):
+            key = self._computed(node) if is_standard(node, *self.op_types) else None
+            other = node if key is None else first.setdefault(key, node)
+            if other is not node and not node.outputs[0].is_graph_output():
+                node.outputs[0].replace_all_uses_with(other.outputs[0])
+                model.graph.remove(node, safe=True)
+                modified = True
+        return ir.passes.PassResult(model, modified)
+
+    def _computed(self, node: ir.Node) -> tuple[object, ...] | None:
+        """What ``node`` computes; ``None`` where no other counts as the same."""
+        shape = static_shape(node.outputs[0])
+        if shape is None:
+            return None
+        if node.op_type == "ReduceMean":
+            axes = axes_of(node, len(static_shape(node.inputs[0]) or ()))
+            return None if axes is None else (node.op_type, node.inputs[0], tuple(axes), shape)
+        operands = tuple(node.inputs)
+        if any(initializer_of(value) is not None and len(static_shape(value) or ()) < len(shape) for value in operands):
+            return None
+        return (node.op_type, frozenset(operands) if node.op_type in self._commutes else operands)
 
 
 class DivToReciprocal(NodePass):

@@ -19,6 +19,7 @@ from engine.optimize.base import (
     substitute,
 )
 from engine.optimize.contract import GraphPass
+from engine.optimize.dense import MARK_PRODUCT
 
 
 class TransposeToReshape(NodePass):
@@ -219,7 +220,8 @@ def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
 class ShareMovements(GraphPass):
     """Of several ``Reshape`` or ``Transpose`` of one tensor that do the same, only the first stays.
 
-    Not those behind a convolution: a matrix product has one for every reader (``swin``).
+    Not those behind the convolution of a matrix product, which has one for every reader (``swin``); those behind others
+    do not stay either (2 of 2 asked on two marches).
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -227,7 +229,8 @@ class ShareMovements(GraphPass):
         modified = False
         for node in tuple(model.graph):
             source = node.inputs[0] if is_standard(node, "Reshape", "Transpose") else None
-            if source is None or is_standard(source.producer(), "Conv"):
+            producer = None if source is None else source.producer()
+            if source is None or (producer is not None and MARK_PRODUCT in producer.metadata_props):
                 continue
             shape = static_shape(node.outputs[0]) if node.op_type == "Reshape" else attribute(node, "perm")
             if shape is None:
