@@ -68,6 +68,7 @@ from engine.optimize.sink import (
     SinkReshapeBehindSoftmax,
     SinkReshapeBehindSplit,
     SinkTranspose,
+    SinkTransposeBehindConcat,
 )
 from engine.optimize.transposes import (
     CancelAroundReshape,
@@ -114,11 +115,11 @@ def optimize(original: ir.Model, march: str, compatibility: Compatibility = Comp
     Args:
         original: model from :func:`engine.frontend.preprocess.insert`; not changed.
         march: name of an architecture (``engine.chips.MARCHES``); kept in the model's metadata under ``hz.march``.
-        compatibility: whether a Resize of opset 9 or 10 is moved by half a pixel, and averages of large maps are taken
-            in steps, as the original does.
+        compatibility: whether a Resize of opset 9 or 10 is moved by half a pixel, averages of large maps are taken in
+            steps, and ``a - b`` stands for ``b - a`` too where both are computed, as the original does.
 
     Returns:
-        An equivalent model (up to float rounding, but for such a Resize) without constant, redundant or composite
+        An equivalent model (up to float rounding, but for these) without constant, redundant or composite
         nodes. Optimising it again changes nothing.
 
     Raises:
@@ -191,6 +192,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             SplitBeforeTranspose(),
             TransposeToReshape(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr
+            SinkTransposeBehindConcat(),
             MatMulToConv(),
             MatMulOfConstantToConv(),
             FoldAffineIntoProduct(),

@@ -207,7 +207,10 @@ def _both_share_one(site: ScaleSite) -> Iterator[Constraint]:
 def _unasked_operands_follow(site: ScaleSite) -> Iterator[Constraint]:
     """Operands for which no type is asked take the scale of the result, unless something computes with it."""
     for name in site.operands:
-        if name not in site.asked and _first_join(site.calibrations.get(name)) in (None, site.node):
+        calibration = site.calibrations.get(name)
+        if name in site.asked or _first_join(calibration) not in (None, site.node):
+            continue
+        if calibration is None or not _is_enlarged_of_joined(given(calibration, 0)):
             yield ScaleOf(name, site.result, How.WITH_HEAD)
 
 
@@ -218,6 +221,23 @@ def _first_join(calibration: ir.Node | None) -> ir.Node | None:
         return None
     readers = {usage.node for usage in calibration.outputs[0].uses() if _joins(usage.node)}
     return next((node for node in graph if node in readers), None) if len(readers) > 1 else None
+
+
+def _is_enlarged_of_joined(value: ir.Value) -> bool:
+    """Whether ``value`` is enlarged of what a Concat reads as it is: that one gives it its scale.
+
+    The maps of UNet++; 12 of 12 asked, Resizes and Pads of convolutions and Relus in three orders.
+    """
+    while (producer := value.producer()) is not None and _enlarges(producer):
+        if any(_joins(usage.node) for usage in given(producer, 0).uses()):
+            return True
+        value = before_calibration(given(producer, 0))
+    return False
+
+
+def _enlarges(node: ir.Node) -> bool:
+    rule = rule_for(node)
+    return is_placed(node) and rule is not None and rule.tie(node) is Tie.ONE_FOR_BOTH
 
 
 def _joins(node: ir.Node) -> bool:
@@ -483,8 +503,9 @@ JOINED: ScaleTable = Table(
         ),
         Rule(
             "scale.joined",
-            "What a Concat joins takes its scale, of several the first's, unless something computes with it, int16 is "
-            "asked of it, or a type is asked of the Concat.",
+            "What a Concat joins takes its scale, of several the first's, of what is enlarged of a tensor that of the "
+            "Concat of that one, unless something computes with it, int16 is asked of it, or a type is asked of the "
+            "Concat.",
             JOINS,
             _unasked_operands_follow,
         ),

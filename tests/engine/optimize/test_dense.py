@@ -123,7 +123,7 @@ class TestDense:
         moved = [str(item.outputs[0].name) for item in after.graph if item.op_type == "Transpose"][1:]
         assert sorted(moved, key=len) == ["p", "replaced_p", "replaced_replaced_p"]
 
-    @pytest.mark.parametrize(("op_type", "operands", "passed"), [("Relu", "", 2), ("Clip", "l h", 2), ("Add", "b", 1)])
+    @pytest.mark.parametrize(("op_type", "operands", "passed"), [("Relu", "", 2), ("Clip", "l h", 2)])
     def test_a_function_of_a_gemm_row_passes_two_movements(self, op_type: str, operands: str, passed: int) -> None:
         nodes = [node("Gemm", "x w", "a"), node(op_type, f"a {operands}", "r", name="f"), node("Gemm", "r v")]
         bounds = {"l": np.float32(0), "h": np.float32(6)}
@@ -131,6 +131,13 @@ class TestDense:
         after = optimized(build(nodes, {"x": (1, 5)}, ["y"], constants))
         results = [str(item.outputs[0].name) for item in after.graph]
         assert f"r{'_reshape' * passed}" in results
+
+    @pytest.mark.parametrize("numbers", [(7,), (1, 7)])
+    def test_numbers_per_column_become_part_of_the_gemm_behind_another(self, numbers: tuple[int, ...]) -> None:
+        nodes = [node("Gemm", "x w", "a"), node("Mul", "a k", "m"), node("Add", "m b", "r"), node("Gemm", "r v")]
+        constants = {"w": normal(5, 7), "v": normal(7, 3), "k": normal(*numbers), "b": normal(*numbers)}
+        after = optimized(build(nodes, {"x": (1, 5)}, ["y"], constants))
+        assert set(census(after)) == {"Reshape", "Conv"}
 
     def test_matmul_of_one_row_moves_only_axes_of_length_1(self) -> None:
         after = optimized(build([node("MatMul", "x w", name="fc")], {"x": (1, 1, 5)}, ["y"], {"w": normal(5, 7)}))

@@ -157,6 +157,14 @@ def joined_rows(draw: Draw, net: Network) -> str:
     return net.op("Concat", *(net.op("Reshape", part, net.ints(rows, width)) for part in parts), axis=1)
 
 
+def joined_transposes(draw: Draw, net: Network) -> str:
+    """Maps with their channels last that are joined, as the scores of a detector."""
+    x, _ = feature_map(draw, net)
+    order, axis = draw(st.sampled_from(((0, 2, 3, 1), (0, 3, 1, 2), (1, 0, 2, 3)))), draw(st.integers(0, 3))
+    parts = [net.op("Transpose", net.op(op_type, x), perm=order) for op_type in ("Sigmoid", "Tanh")]
+    return net.op("Concat", *parts, axis=axis)
+
+
 def divided_rows(draw: Draw, net: Network) -> str:
     """A map that drops an axis and is divided, as the distances of boxes."""
     parts, width = draw(st.integers(2, 3)), draw(st.integers(2, 5))

@@ -83,6 +83,18 @@ def lone_affine(draw: Draw, net: Network) -> str:
     return net.op("Sigmoid", affine_operator(draw, net, x, channels, FACTORS))
 
 
+def computed_twice(draw: Draw, net: Network) -> str:
+    """What is computed of a map, or of two, a second time, and read by something else."""
+    x, _ = feature_map(draw, net)
+    op_type = draw(st.sampled_from(("Add", "Sub", "Relu", "ReduceMean")))
+    operands = (x, net.op("Sigmoid", x)) if op_type in ("Add", "Sub") else (x,)
+    attributes = {"axes": [1], "keepdims": 1} if op_type == "ReduceMean" and net.opset < 18 else {}
+    if op_type == "ReduceMean" and net.opset >= 18:
+        operands = (x, net.ints(1))
+    first, second = (net.op(op_type, *operands, **attributes) for _ in range(2))
+    return net.op("Mul", net.op("Tanh", first), net.op("Sigmoid", second))
+
+
 def long_sum(draw: Draw, net: Network) -> str:
     x, shape = feature_map(draw, net)
     return net.op("Sum", x, *(net.input(*shape) for _ in range(draw(st.integers(1, 3)))))
