@@ -570,6 +570,12 @@ def _stays(node: ir.Node) -> bool:
     return on_bpu(node) and rule_for(node) is not None and MARK_LATE not in node.metadata_props
 
 
+def _reads_cpu_product(site: DeviceSite) -> bool:
+    """Whether the CPU computes the MatMul that is read: 6 of 6 Relus and Clips from 0 to 6 of scores run on the BPU."""
+    producer = before_calibration(given(site.node, 0)).producer()
+    return producer is not None and producer.op_type == "MatMul" and _reads_cpu_result(site)
+
+
 def _follows_convolution(node: ir.Node) -> bool:
     """Whether ``node`` reads a convolution, or a sum that one may have absorbed."""
     value = node.inputs[0]
@@ -630,9 +636,10 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.activation-tail",
-            "bernoulli2 does not apply a Relu to an int32 result that no BPU node reads.",
+            "bernoulli2 does not apply a Relu to an int32 result of its own that no BPU node reads.",
             NOT_READ_BY_BPU
-            & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n)),
+            & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n))
+            & ~_site("reads the product of a MatMul on the CPU", _reads_cpu_product),
             _cpu(Code.ACTIVATION_TAIL),
             BERNOULLI,
         ),
