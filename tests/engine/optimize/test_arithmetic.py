@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.optimize.arithmetic import DivToReciprocal, LargerFactorFirst, SumToAdd, WhereToProducts
+from engine.optimize.arithmetic import (
+    DivToReciprocal,
+    LargerFactorFirst,
+    ShareArithmetic,
+    SumToAdd,
+    WhereToProducts,
+)
+from engine.terms import Compatibility
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import MAP, node, normal
 
@@ -141,3 +148,20 @@ def test_the_operand_that_is_broadcast_comes_last(op_type: str, operands: str, e
     _, after = applied(LargerFactorFirst(), before)
     (product,) = (item for item in after.graph if item.name == "m")
     assert [value.name for value in product.inputs if value] == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("op_type", "second", "compatibility", "left"),
+    [
+        ("Add", "z x", Compatibility.CLEAN, 1),
+        ("Sub", "x z", Compatibility.CLEAN, 1),
+        ("Sub", "z x", Compatibility.ORIGINAL, 1),
+        ("Sub", "z x", Compatibility.CLEAN, 2),
+        ("Mul", "x z", Compatibility.ORIGINAL, 2),
+    ],
+)
+def test_equal_sums_and_differences_are_one(op_type: str, second: str, compatibility: Compatibility, left: int) -> None:
+    nodes = [node(op_type, "x z", "a"), node(op_type, second, "b"), node("Abs", "a", "y0"), node("Neg", "b", "y1")]
+    before = build(nodes, {"x": (1, 3, 2, 2), "z": (1, 3, 2, 2)}, ["y0", "y1"])
+    after = ShareArithmetic(compatibility)(before).model
+    assert [item.op_type for item in after.graph].count(op_type) == left

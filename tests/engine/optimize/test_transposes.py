@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from engine.optimize.dense import MARK_PRODUCT
 from engine.optimize.transposes import (
     CancelAroundReshape,
     ReshapeBeforeTransposes,
@@ -243,15 +244,22 @@ def test_a_reshape_that_drops_axes_goes_before_the_transposes_around_it(
 
 @pytest.mark.parametrize(
     ("source", "perms", "left"),
-    [("Relu", (TO_LAST, TO_LAST), 1), ("Relu", (TO_LAST, TO_SECOND), 2), ("Conv", (TO_LAST, TO_LAST), 2)],
+    [
+        ("Relu", (TO_LAST, TO_LAST), 1),
+        ("Relu", (TO_LAST, TO_SECOND), 2),
+        ("Conv", (TO_LAST, TO_LAST), 1),
+        ("product", (TO_LAST, TO_LAST), 2),
+    ],
 )
-def test_equal_movements_of_one_tensor_are_one_but_behind_a_convolution(
+def test_equal_movements_of_one_tensor_are_one_but_behind_a_product(
     source: str, perms: tuple[list[int], list[int]], left: int
 ) -> None:
-    first = node("Conv", "x w", "a") if source == "Conv" else node("Relu", "x", "a")
+    first = node("Relu", "x", "a") if source == "Relu" else node("Conv", "x w", "a")
+    if source == "product":
+        first.metadata_props.add(key=MARK_PRODUCT, value="matmul")
     nodes = [first, *(node("Transpose", "a", f"t{i}", perm=perm) for i, perm in enumerate(perms))]
     nodes += [node("Abs", "t0", "y0"), node("Neg", "t1", "y1")]
-    constants = {"w": normal(6, 6, 1, 1)} if source == "Conv" else {}
+    constants = {} if source == "Relu" else {"w": normal(6, 6, 1, 1)}
     _, after = applied(ShareMovements(), build(nodes, {"x": SHAPE}, ["y0", "y1"], constants))
     assert census(after)["Transpose"] == left
 
