@@ -126,7 +126,9 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             moved = Traffic(stored=size, stores=_further_maps(layer.output_shape))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
         detour += _round_trip(schedule, layer.output)
-        straight += _in_passes(layer, latency) + _slopes(layer, latency.weight_load) + _constant_plane(layer, latency)
+        straight += _in_passes(layer, latency) + _constant_plane(layer, latency)
+        if not schedule.is_told_by_layer:
+            straight += _slopes(layer, latency.weight_load)
         if by_rows is None:
             straight += _in_phases(layer, latency) + _by_taps(layer, latency)
         else:
