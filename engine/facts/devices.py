@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.ir import MARK_LATE, MARK_ON
+from engine.ops.core.reasons import Code, reason_of
 from engine.terms import Device
 
 
@@ -21,3 +22,14 @@ def refused_late(node: ir.Node) -> bool:
 def is_quantised(node: ir.Node) -> bool:
     """Whether the inputs of ``node`` are quantised: it runs on the BPU, or has left it late."""
     return on_bpu(node) or refused_late(node)
+
+
+def asked_late(node: ir.Node) -> bool:
+    """Whether ``node`` leaves the BPU late because the configuration sends it to the CPU."""
+    reason = reason_of(node) if MARK_LATE in node.metadata_props else None
+    return reason is not None and reason.code is Code.ASKED_FOR
+
+
+def joins_on_request(node: ir.Node) -> bool:
+    """Whether ``node`` is a Concat that the configuration sends to the CPU, and which reads quantised values there."""
+    return node.op_type == "Concat" and asked_late(node) and refused_late(node)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from engine.facts.devices import is_quantised, on_bpu
+from engine.facts.devices import is_quantised, joins_on_request, on_bpu
 from engine.graph import float_readers
 from engine.ir import MARK_LATE, is_calibration
 from engine.ops.core.base import Tie
@@ -60,7 +60,7 @@ def reaches_output(value: ir.Value) -> bool:
     A Sigmoid, Tanh and LeakyRelu in front of two LRN, of which one is read by a convolution, and as outputs that an
     LRN in front of a convolution reads besides: 6 of 6 asked are computed as at the end.
     """
-    found = moved_to(value, lambda node: not is_quantised(node))
+    found = moved_to(value, lambda node: not is_quantised(node) or joins_on_request(node))
     return any(map(_is_output, found))
 
 
@@ -111,7 +111,8 @@ def is_joined_for_use(value: ir.Value) -> bool:
     Behind a shuffle, Slice, Resize, Transpose and MaxPool: 6 of 6 asked. It matters for results of functions alone:
     other operands take the scale of the Concat only where that itself is wanted (``shuffles/units_bayes-e``).
     """
-    joins = (reader for reader in float_readers(value) if reader.op_type == "Concat" and is_quantised(reader))
+    quantised = filter(is_quantised, float_readers(value))
+    joins = (reader for reader in quantised if reader.op_type == "Concat" and not joins_on_request(reader))
     return any(_is_wanted_behind(result) for join in joins for result in join.outputs)
 
 
@@ -141,8 +142,13 @@ def first_wanted(value: ir.Value, order: Mapping[ir.Node, int]) -> ir.Value | No
         None where ``value`` itself is wanted, or nothing that is moved from it.
     """
     if not _is_joined(value):
-        return _first(value, order, lambda moved: is_wanted(moved) or is_joined_for_use(moved))
+        return _first(value, order, lambda moved: _is_wanted_where_asked(moved) or is_joined_for_use(moved))
     return _first(value, order, _is_wanted_unjoined) or _first(value, order, is_wanted)
+
+
+def _is_wanted_where_asked(value: ir.Value) -> bool:
+    """Whether ``value`` itself is wanted, by another node than a Concat that is asked for on the CPU."""
+    return any(_wants(reader) and not joins_on_request(reader) for reader in float_readers(value))
 
 
 def _first(value: ir.Value, order: Mapping[ir.Node, int], counts: Callable[[ir.Value], bool]) -> ir.Value | None:
@@ -229,6 +235,8 @@ def _reaches_floats_alone(value: ir.Value) -> bool:
     """Whether no BPU node computes with ``value``, however BPU nodes move it."""
     for reader in float_readers(value):
         rule = rule_for(reader)
+        if joins_on_request(reader):
+            return False
         if not on_bpu(reader) or rule is None:
             continue
         if not (rule.moves_sums and rule.passive) or not all(map(_reaches_floats_alone, reader.outputs)):

@@ -16,7 +16,7 @@ from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode, limits
 from engine.ops.core.rows import WHOLE_MAP
 from engine.ops.core.schema import Schema
-from engine.ops.dequantize import along_axis
+from engine.ops.dequantize import along_axis, has_zero_point
 
 INT32_LIMIT = np.float32(2**31)
 
@@ -64,8 +64,3 @@ class Quantize(QuantizedOperator):
         wide = [bound - side for bound, side in zip(bounds, (zero.max(), zero.min()), strict=True)]
         moved = emit.op("Add", emit.call("QuantizeFloat", x.value, scale, *wide), zero)
         return (emit.cast(emit.op("Clip", moved, *bounds), integer_type(bits)),)
-
-
-def has_zero_point(inputs: Sequence[object]) -> bool:
-    """Whether a conversion between floats and integers has a third input."""
-    return len(inputs) > 2 and inputs[2] is not None

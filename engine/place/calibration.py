@@ -12,7 +12,7 @@ import onnx_ir as ir
 from engine.chips import Chip, ChipFamily
 from engine.errors import ConfigError
 from engine.facts.chains import chains
-from engine.facts.devices import on_bpu, refused_late
+from engine.facts.devices import asked_late, on_bpu, refused_late
 from engine.facts.moves import keeps_scale, moved_from
 from engine.graph.scales import ScaleSource, scale_source, set_scale_source
 from engine.ir import (
@@ -225,7 +225,7 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value, rules:
     if readers:
         model.graph.remove(calibration)
         model.graph.insert_after(producer, calibration)
-    if not value.is_graph_output() or not on_bpu(producer):
+    if not value.is_graph_output() or not (on_bpu(producer) or asked_late(producer)):
         return
     site = OutputRead(producer, [usage.node for usage in calibrated.uses()])
     rule = rules.book.outputs_read.decide(site, rules.family)

@@ -11,11 +11,13 @@ from engine.chips import Chip
 from engine.errors import ConfigError
 from engine.facts.chains import chains, joins
 from engine.facts.devices import is_quantised, on_bpu
+from engine.facts.moves import is_exact_sum, keeps_scale, moved_from
 from engine.graph import float_readers
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.width import (
+    ASKED_ON_BPU,
     IGNORED,
     Chained,
     Narrowing,
@@ -50,8 +52,8 @@ class Widths(NamedTuple):
         types: per activation tensor that is int16, or int8 on request.
         refusals: requests that fell back to the other type.
         rules: ids of the rules that decided, per tensor.
-        asked: names of the tensors that a node which gives or reads them is asked by name to have in int16, and of the
-            operands of a Concat of which a type is asked by name.
+        asked: names of the tensors that a node which gives or reads them, but no Conv or MatMul that gives them, is
+            asked by name to have in int16, and of the operands of a Concat of which a type is asked by name.
     """
 
     types: Mapping[ir.Value, str]
@@ -99,7 +101,13 @@ def _types(network: _Network) -> Widths:
     named = {name: types for name, types in options.node_info.items() if types.by_name}
     typed = {name for name, types in named.items() if types.input_type or types.output_type}
     joined = [node for node in model.graph if str(node.name) in typed and joins_operands(node)]
-    by_name = [value for value, askers in wanted.items() if not named.keys().isdisjoint(name for name, _ in askers)]
+    multiplied = (each for each in network.chains if each[0].op_type in _MULTIPLIED and not any(map(joins, each)))
+    own = {value: chain for chain in multiplied for value in chain[-1].outputs}
+    by_name = [
+        value
+        for value, askers in wanted.items()
+        if not named.keys() & {name for name, _ in askers} <= {str(node.name) for node in own.get(value, ())}
+    ]
     asked = frozenset(str(v.name) for v in (*by_name, *(v for node in joined for v in node.inputs if v is not None)))
     inside = {
         node.outputs[0]: (chain, index)
@@ -133,6 +141,11 @@ class _Network(NamedTuple):
     def heads(self) -> dict[ir.Value, ir.Node]:
         """The first node of the chain that gives a tensor."""
         return {value: chain[0] for chain in self.computed for value in chain[-1].outputs}
+
+
+_MULTIPLIED = ("Conv", "MatMul")
+"""Operators whose result takes the scale of a Concat also where int16 is asked of them (36 branches with ``max`` and
+``kl``, 4 of MatMuls; not of sums, products, ConvTransposes, MaxPools and functions, 18)."""
 
 
 def _note(decided: Decided, value: ir.Value, *rules: str) -> None:
@@ -250,6 +263,8 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     for value, left in other_ends.items():
         if value not in types:
             _note(decided, value, left)
+            if left == ASKED_ON_BPU and is_exact_sum(value):
+                types[moved_from(value, lambda node: on_bpu(node) and keeps_scale(node))] = INT8
     return Widths(types, list(refusals), decided, frozenset())
 
 

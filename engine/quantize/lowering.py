@@ -26,7 +26,7 @@ from engine.ir import (
     shape_of,
 )
 from engine.ops.core.base import Quantized
-from engine.ops.core.float_nodes import TO_NHWC
+from engine.ops.core.float_nodes import TO_NHWC, given
 from engine.ops.pad import zero_padding
 from engine.ops.registry import OPERATORS, STANDARD_OPERATORS, rule_for
 from engine.place import place_recorded
@@ -309,7 +309,12 @@ class IntegerGraph:
         rule.lower(chain, self)
 
     def _copy(self, node: ir.Node) -> None:
-        """A CPU node on float tensors."""
+        """A CPU node on float tensors; a Relu is none whose result is only quantised without negative numbers."""
+        if _is_in_its_type(node):
+            source = self._float(given(node, 0))
+            source.name = node.outputs[0].name
+            self._floats[str(source.name)] = source
+            return
         inputs = [None if value is None else self._float_or_constant(value) for value in node.inputs]
         outputs = [ir.Value(name=value.name, type=value.type, shape=value.shape) for value in node.outputs]
         copy = ir.Node(
@@ -395,10 +400,12 @@ class IntegerGraph:
         if outside:
             source = self._as_input(source, reader)
             shape = transposed(shape, TO_NHWC)
+        scale_name = self._names.of(NameSite(NamedPart.SCALE, tensor=name))
+        scale = self.initializer(scale_name, wanted.scales)
         quantized = self._writer.append(
             "HzQuantize",
             self._names.of(NameSite(NamedPart.QUANTIZES, tensor=name)),
-            [source, self.initializer(self._names.of(NameSite(NamedPart.SCALE, tensor=name)), wanted.scales)],
+            [source, scale, *self._zero_points(scale_name, wanted.scales, wanted.offset)],
             {"bits": wanted.bits, **({"axis": 0 if moved else 3} if outside or moved else {})},
             self._names.of(NameSite(NamedPart.QUANTIZED, tensor=name)),
             ir.TensorType(DTYPES[wanted.bits]),
@@ -406,9 +413,17 @@ class IntegerGraph:
         )
         self._quantized_ahead.update([quantized] if moved else ())
         made = ("NHWC" if outside else "NCHW") if len(shape) == 4 else "flat"
-        forms = {made: Quantized(quantized, wanted.scales, wanted.bits)}
+        forms = {made: Quantized(quantized, wanted.scales, wanted.bits, wanted.offset)}
         self._integers[str(tensor.name)] = forms
         return forms
+
+    def _zero_points(self, scale_name: str, scales: NDArray[np.float32], offset: int) -> list[ir.Value]:
+        """The third input of what converts between floats and integers of type ``uint8``; none of others."""
+        if not offset:
+            return []
+        return [
+            self.initializer(scale_name.replace("_y_scale", "_y_zero_point"), np.full(scales.shape, -offset, np.int8))
+        ]
 
     def _constant_operand(
         self, value: ir.Value, array: NDArray[Any], wanted: Calibration, layout: str, reader: Reader
@@ -493,8 +508,6 @@ class IntegerGraph:
         if wanted is not None and _first_calibrated(last):
             forms = self._rescaled(last, forms, wanted)
         first = next(iter(forms.values()))
-        if first.offset:
-            raise _misplaced_unsigned(str(tensor.name))
         before = len(shape) == 4 and not self.march.layout_outside
         reader = self._reader(tensor)
         form = self._in_layout(forms, "NCHW", reader) if before else first
@@ -506,7 +519,11 @@ class IntegerGraph:
         value = self._writer.append(
             "HzDequantize",
             self._names.of(NameSite(NamedPart.DEQUANTIZES, tensor=name)),
-            [form.value, self.initializer(scale_name, form.scale)],
+            [
+                form.value,
+                self.initializer(scale_name, form.scale),
+                *self._zero_points(scale_name, form.scale, form.offset),
+            ],
             _dequantized_axis(tensor, outside),
             self._names.of(NameSite(NamedPart.DEQUANTIZED, tensor=name, changes_layout=outside)),
             ir.TensorType(ir.DataType.FLOAT),
@@ -591,6 +608,21 @@ def _first_calibrated(value: ir.Value) -> str:
     node = value.producer()
     inner = node.inputs[0] if node is not None and is_calibration(node) else None
     return "" if inner is None or not is_calibration(inner.producer()) else str(inner.name)
+
+
+def _is_in_its_type(node: ir.Node) -> bool:
+    """Whether ``node`` is the Relu of a convolution on the CPU whose result is unsigned, and read by BPU nodes alone.
+
+    The type has no negative numbers (one draw, two branches each on bernoulli2 and bayes-e).
+    """
+    source = given(node, 0).producer() if node.op_type == "Relu" else None
+    if source is None or source.op_type != "Conv" or len(list(source.outputs[0].uses())) != 1:
+        return False
+    readers = [usage.node for usage in node.outputs[0].uses()]
+    wanted = None if len(readers) != 1 or not is_calibration(readers[0]) else calibration_of(readers[0].outputs[0])
+    return (
+        wanted is not None and bool(wanted.offset) and all(on_bpu(each.node) for each in readers[0].outputs[0].uses())
+    )
 
 
 def _misplaced_unsigned(tensor: str) -> UnsupportedError:

@@ -12,7 +12,7 @@ from enum import Enum
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import is_quantised, on_bpu, refused_late
+from engine.facts.devices import is_quantised, joins_on_request, on_bpu, refused_late
 from engine.facts.moves import ends_behind, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import is_calibration
@@ -412,7 +412,8 @@ def _is_moved_or_enlarged(site: Calibrated) -> bool:
 
     Windows of maps whose size is none of theirs (94 of 94 asked); what is resized and then moved (7 of 7).
     """
-    return keeps_scale(site.producer) or site.producer.op_type in ENLARGES
+    node = site.producer
+    return keeps_scale(node) or node.op_type in ENLARGES or joins_on_request(node)
 
 
 def _is_late_power(node: ir.Node) -> bool:
@@ -420,7 +421,7 @@ def _is_late_power(node: ir.Node) -> bool:
 
 
 def _moves_integers(node: ir.Node) -> bool:
-    return node.op_type in LEFT_OUT_BEFORE and is_quantised(node)
+    return (node.op_type in LEFT_OUT_BEFORE and is_quantised(node)) or joins_on_request(node)
 
 
 def _is_calibrated_behind(value: ir.Value) -> bool:
@@ -435,8 +436,14 @@ def _moves(node: ir.Node) -> bool:
 def _quantised_behind(site: Calibrated) -> bool:
     """Whether all that the readers make of the tensor is quantised behind them."""
     return all(
-        reader.op_type in FLOATS_LEFT_OUT_BEFORE and _is_calibrated_behind(reader.outputs[0]) for reader in site.readers
+        joins_on_request(reader)
+        or (reader.op_type in FLOATS_LEFT_OUT_BEFORE and _is_calibrated_behind(reader.outputs[0]))
+        for reader in site.readers
     )
+
+
+def _reads_for_bpu(node: ir.Node) -> bool:
+    return on_bpu(node) or joins_on_request(node)
 
 
 def _is_left_to_late_movements(site: Calibrated) -> bool:
@@ -489,9 +496,16 @@ def _is_calibrated_later(value: ir.Value) -> bool:
     return any(is_calibration(usage.node) for each in moved for usage in each.uses())
 
 
-ONLY_MOVED = Pattern[Calibrated](
-    "is read by movements alone", lambda site: all(reader.op_type in LEFT_OUT_BEFORE for reader in site.readers)
-)
+def _is_only_moved(site: Calibrated) -> bool:
+    return all(
+        reader.op_type in LEFT_OUT_BEFORE
+        or joins_on_request(reader)
+        or (joins_on_request(site.producer) and reader.op_type == "Resize" and refused_late(reader))
+        for reader in site.readers
+    )
+
+
+ONLY_MOVED = Pattern[Calibrated]("is read by movements alone", _is_only_moved)
 SPLIT_TO_BE_MOVED: Rule[Calibrated, Calibrate] = Rule(
     "calibrated.split-to-be-moved",
     "What a Split gives to movements is not calibrated, whether the CPU reads it too or not: queries, keys and values.",
@@ -505,8 +519,8 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
     [
         Rule(
             "calibrated.floats-to-be-moved",
-            "What the CPU computes and only movements on the BPU read is quantised as the first calibrated tensor "
-            "behind them.",
+            "What the CPU computes and only movements on the BPU read, or Concats that are asked for on the CPU, is "
+            "quantised as the first calibrated tensor behind them.",
             Pattern("is read by movements alone behind which it is quantised", _quantised_behind)
             & Pattern(
                 "is computed by the CPU for the BPU, by no convolution, and is no int16 mean or sum",
@@ -515,7 +529,7 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
                     and not (site.producer.op_type in REDUCTIONS and site.qtype == INT16)
                     and not on_bpu(site.producer)
                     and not refused_late(site.producer)
-                    and all(map(on_bpu, site.readers))
+                    and all(map(_reads_for_bpu, site.readers))
                 ),
             ),
             Calibrate.NO,
@@ -553,7 +567,8 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
         Rule(
             "calibrated.between-movements",
             "No tensor between movements, of 440 in 12 networks, nor one that a Pad or Resize gives to movements is "
-            "calibrated: it has the scale of what is moved. Before a Split, a MaxPool or a Concat all are.",
+            "calibrated: it has the scale of what is moved. Before a Split, a MaxPool or a Concat all are, but a "
+            "Concat that is asked for on the CPU counts as a movement.",
             ONLY_MOVED
             & Pattern("is moved, padded or resized already", _is_moved_or_enlarged)
             & Pattern("is read by what is quantised alone", lambda site: all(map(is_quantised, site.readers))),

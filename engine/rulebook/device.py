@@ -16,8 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import is_quantised, on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, moved_from, reaches_output
+from engine.facts.devices import is_quantised, joins_on_request, on_bpu
+from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, reaches_output
 from engine.graph import float_readers, sole_reader
 from engine.ir import MARK_LATE, MARK_STEPS, attribute, before_calibration, constant_of, is_calibration, shape_of
 from engine.ops.add import runs_as_convolution
@@ -528,26 +528,64 @@ ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS})
 
 
 def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
-    """Whether ``node`` moves, directly or behind others, what could stay in int32 or float."""
+    """Whether ``node`` moves, directly or behind others, what could stay in int32 or float.
+
+    Of several operands that a Concat joins, one that the CPU computes decides, and a sum, Resize or average; of others
+    the first in the graph that the BPU does not compute with (92 Concats on three marches).
+    """
     rule = rule_for(node)
+    found = {}
     for index in () if rule is None else rule.activations(node):
         value = node.inputs[index]
-        head = None if value is None else site.heads.get(before_calibration(value))
-        source = None if head is None else rule_for(head)
-        is_late = head is not None and MARK_LATE in head.metadata_props
-        if value is not None and not is_late and is_computed_with(value, _stays, is_passive):
-            continue
-        if (
-            head is None
-            or source is None
-            or is_late
-            or source.stays_int32(head)
-            or (head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI)
-            or head.op_type == "Pow"
-            or (source.passive and _moves_accumulator(head, site))
-        ):
+        could_stay = _could_stay(value, site, node.op_type == "Concat")
+        if could_stay and (len(node.inputs) == 1 or _decides(value, node, site)):
             return True
-    return False
+        if value is not None and could_stay is not None:
+            found[value.producer()] = could_stay
+    graph = node.graph
+    first = next((each for each in graph if each in found), None) if len(found) > 1 and graph is not None else None
+    return any(found.values()) if first is None else found[first]
+
+
+def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool | None:
+    """Whether ``value`` could stay in int32 or float; None where it is computed with on the BPU, or part of a Split."""
+    head = None if value is None else site.heads.get(before_calibration(value))
+    source = None if head is None else rule_for(head)
+    is_late = head is not None and MARK_LATE in head.metadata_props
+    if value is not None and not is_late and is_computed_with(value, _stays, is_passive):
+        return None
+    if head is None or source is None or is_late or (joins and str(head.name) in site.on_bpu):
+        return True
+    moves_sums = source.passive and _moves_accumulator(head, site)
+    if not moves_sums and (head.op_type == "Split" or _moves_used(head)):
+        return None
+    on_cpu = head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI
+    return moves_sums or source.stays_int32(head) or on_cpu or head.op_type == "Pow"
+
+
+def _moves_used(node: ir.Node) -> bool:
+    """Whether ``node`` moves what the BPU computes with."""
+    return (
+        is_passive(node)
+        and keeps_scale(node)
+        and is_computed_with(moved_from(given(node, 0), is_passive), _stays, is_passive)
+    )
+
+
+def _decides(value: ir.Value | None, join: ir.Node, site: DeviceSite) -> bool:
+    """Whether ``value``, which could stay, has ``join`` on the CPU whatever else that reads."""
+    head = None if value is None else site.heads.get(before_calibration(value))
+    producer = None if value is None else value.producer()
+    if head is None or producer is None or rule_for(head) is None or MARK_LATE in head.metadata_props:
+        return True
+    sums = any(op in (head.op_type, producer.op_type, _before(producer)) for op in ("Add", "AveragePool", "Resize"))
+    return sums or join.op_type != "Concat"
+
+
+def _before(node: ir.Node) -> str:
+    """The operator that gives the first input of ``node``."""
+    producer = None if not node.inputs or node.inputs[0] is None else node.inputs[0].producer()
+    return "" if producer is None else str(producer.op_type)
 
 
 def _is_turned_for_bpu(node: ir.Node) -> bool:
@@ -602,7 +640,8 @@ TAILS: Table[DeviceSite, Place] = Table(
         Rule(
             "device.passive-tail",
             "What moves the last results of the BPU, or takes the maxima or averages of their windows, runs on the CPU "
-            "where these could stay in int32 or float.",
+            "where these could stay in int32 or float; of what is joined, where one is on the CPU, a sum, a Resize or "
+            "an average, or else where the first in the graph could, or is asked for on the BPU.",
             PASSIVE_TAIL
             & ~ASKED_TAIL
             & _site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),
@@ -711,6 +750,14 @@ def _reads_cpu_result(site: DeviceSite) -> bool:
     return head is not None and not on_bpu(head) and head.op_type != PREPROCESS
 
 
+def _resizes_asked(site: DeviceSite) -> bool:
+    """Whether what the configuration sends to the CPU, where it joins, gives what is read, and no BPU node reads it."""
+    value = before_calibration(given(site.node, 0))
+    head = value.producer()
+    rivals = [reader for reader in float_readers(value) if on_bpu(reader) and reader.op_type != site.node.op_type]
+    return head is not None and joins_on_request(head) and not rivals
+
+
 def _reads_cpu_floats(site: DeviceSite) -> bool:
     head = given(site.node, 0).producer()
     return head is not None and not is_calibration(head) and not is_quantised(head)
@@ -733,6 +780,14 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
             "A PRelu of what the CPU computes runs there too.",
             NOT_ASKED & op("PRelu") & _site("reads what the CPU computes", _reads_cpu_result),
             _late(Code.RECTIFIED_FLOATS),
+        ),
+        Rule(
+            "device.resize-on-request",
+            "A Resize, Expand or Tile of what a Concat gives that is asked for on the CPU runs there too.",
+            NOT_ASKED
+            & op("Expand", "Resize", "Tile", "Upsample")
+            & _site("alone reads what is joined on the CPU because it is asked for", _resizes_asked),
+            _late(Code.PART_OF_CPU_NODE),
         ),
         Rule(
             "device.product-tail",

@@ -28,17 +28,16 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from engine.facts.devices import on_bpu, refused_late
+from engine.facts.devices import asked_late, is_quantised, joins_on_request, on_bpu, refused_late
 from engine.facts.moves import is_joined_for_use, is_passive, keeps_scale, moved_from, moved_to, waits
 from engine.graph import float_readers
 from engine.graph.scales import Gate, Margin, scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.core.float_nodes import given
-from engine.ops.core.reasons import Code, reason_of
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
-from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, How, LargestOf, ScaleOf
+from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, HandedOver, How, LargestOf, ScaleOf
 
 TIED_ON_CPU = (
     "Concat",
@@ -64,7 +63,8 @@ class ScaleSite:
     Attributes:
         node: the node.
         calibrations: the ``HzCalibration`` of every calibrated tensor, by its name.
-        asked: names of the tensors of which int16 is asked, and of operands of a Concat of which a type is.
+        asked: names of the tensors of which int16 is asked, but not of a Conv or MatMul, and of operands of a Concat of
+            which a type is.
         leads: the tensor that takes the scale of each first one that is made of it by movements alone.
         waiting: tensors that nothing wants in integers but what is made of them by movements.
         again: outputs that are calibrated by their function first, and then by their own values.
@@ -212,6 +212,36 @@ def _unasked_operands_follow(site: ScaleSite) -> Iterator[Constraint]:
             continue
         if calibration is None or not _is_enlarged_of_joined(given(calibration, 0)):
             yield ScaleOf(name, site.result, How.WITH_HEAD)
+
+
+def _operands_of_the_cpu_follow(site: ScaleSite) -> Iterator[Constraint]:
+    """Operands follow as those of another Concat, but for what is not calibrated and what Gather and ReduceMax give."""
+    left = {name for name in site.operands if name not in site.calibrations or _is_chosen(site.calibrations[name])}
+    yield from (each for each in _unasked_operands_follow(site) if each.tensor not in left)
+
+
+def _is_chosen(calibration: ir.Node) -> bool:
+    producer = given(calibration, 0).producer()
+    return producer is not None and producer.op_type in ("Gather", "ReduceMax") and on_bpu(producer)
+
+
+def _takes_the_moved_operand(site: ScaleSite) -> Iterator[Constraint]:
+    """The result takes the scale of the last operand that is moved; other operands keep what its values give."""
+    moved = [name for name in site.operands if name in site.calibrations and _is_moved_there(site.calibrations[name])]
+    if moved:
+        readers = float_readers(site.node.outputs[0])
+        parts = [str(part.name) for reader in readers if reader.op_type == "Split" for part in reader.outputs]
+        led = next((name for name, head in site.leads.items() if head == site.result), site.result)
+        others = [name for name in site.operands if name != moved[-1]]
+        yield HandedOver(led, moved[-1], (*others, *parts), site.result)
+
+
+def _is_moved_there(calibration: ir.Node) -> bool:
+    """Whether movements alone read what a movement, a Pad or a Resize gives; it is not calibrated then."""
+    producer = given(calibration, 0).producer()
+    is_moved = producer is not None and (keeps_scale(producer) or producer.op_type in ("Pad", "Resize"))
+    readers = [usage.node for usage in calibration.outputs[0].uses()]
+    return is_moved and all(joins_on_request(each) or (is_quantised(each) and waits(each)) for each in readers)
 
 
 def _first_join(calibration: ir.Node | None) -> ir.Node | None:
@@ -395,12 +425,6 @@ _POOLS_OR_RECTIFIES: Pattern[ScaleSite] = Pattern(
 )
 
 
-def _was_asked_for(node: ir.Node) -> bool:
-    """Whether ``node`` left the BPU late because the configuration sends it to the CPU."""
-    reason = reason_of(node) if refused_late(node) else None
-    return reason is not None and reason.code is Code.ASKED_FOR
-
-
 ScaleTable = Table[ScaleSite, Demand]
 
 MOVED: ScaleTable = Table(
@@ -461,7 +485,7 @@ MOVED: ScaleTable = Table(
             "What pools, cuts off or rectifies on the CPU because the configuration asks for it reads its input at the "
             "scale of its result.",
             _POOLS_OR_RECTIFIES
-            & Pattern("is asked for on the CPU and left the BPU late", lambda site: _was_asked_for(site.node))
+            & Pattern("is asked for on the CPU and left the BPU late", lambda site: asked_late(site.node))
             & ~_ties(Tie.INPUT_TAKES_OUTPUT, "is computed at the scale of its result"),
             _source_takes_the_result,
             measured=MeasuredApart(
@@ -502,10 +526,18 @@ JOINED: ScaleTable = Table(
             over=("scale.joined",),
         ),
         Rule(
+            "scale.joined-on-request",
+            "A Concat that the configuration sends to the CPU gives its scale to its operands as another does, but not "
+            "to what is not calibrated, or what a Gather or ReduceMax gives.",
+            JOINS & Pattern("is asked for on the CPU", lambda site: joins_on_request(site.node)),
+            _operands_of_the_cpu_follow,
+            over=("scale.joined", "scale.joined-wide", "scale.joined-output"),
+        ),
+        Rule(
             "scale.joined",
             "What a Concat joins takes its scale, of several the first's, of what is enlarged of a tensor that of the "
-            "Concat of that one, unless something computes with it, int16 is asked of it, or a type is asked of the "
-            "Concat.",
+            "Concat of that one, unless something computes with it, int16 is asked of it and no Conv or MatMul gives "
+            "it, or a type is asked of the Concat.",
             JOINS,
             _unasked_operands_follow,
         ),
@@ -565,6 +597,21 @@ GATED: ScaleTable = Table(
 )
 
 
+HANDED_OVER: ScaleTable = Table(
+    "scale",
+    [
+        Rule(
+            "scale.moved-on-request",
+            "What a Concat that the configuration sends to the CPU gives ends with the scale of the last operand that "
+            "a movement gives it; so does what movements and maxima make of it. Other operands keep the threshold "
+            "that its own values give.",
+            Pattern("is a Concat that is asked for on the CPU", lambda site: joins_on_request(site.node)),
+            _takes_the_moved_operand,
+        ),
+    ],
+)
+
+
 @dataclass(frozen=True)
 class ScaleStep:
     """One look at the network.
@@ -587,6 +634,7 @@ STEPS = (
     ScaleStep("what keeps the scale of its input", KEPT),
     ScaleStep("thresholds that an operator fixes", FIXED),
     ScaleStep("thresholds that follow from that of the input", GATED),
+    ScaleStep("what the CPU joins because it is asked to", HANDED_OVER),
 )
 """In order; a constraint holds as far as those before allow it."""
 

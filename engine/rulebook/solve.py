@@ -54,7 +54,20 @@ class GateOf:
     gate: Gate
 
 
-Constraint = ScaleOf | FixedThreshold | LargestOf | GateOf
+@dataclass(frozen=True)
+class HandedOver:
+    """The scale of ``tensor`` becomes that of ``of``; ``others``, which have it, keep what values gave it before.
+
+    ``parts_of`` is where they got it: ``tensor``, or what it leads.
+    """
+
+    tensor: str
+    of: str
+    others: tuple[str, ...]
+    parts_of: str
+
+
+Constraint = ScaleOf | FixedThreshold | LargestOf | GateOf | HandedOver
 
 
 class Scales:
@@ -89,6 +102,16 @@ class Scales:
             case LargestOf(tensor, operands):
                 self.largest[tensor] = operands
                 self._rules[tensor] = rule
+            case HandedOver(tensor, of, others, parts_of):
+                head = self.root(tensor)
+                if self.root(of) == head or head in self.fixed:
+                    return
+                for path in map(self.path, others):
+                    if parts_of in path[1:]:
+                        last = path[path.index(parts_of) - 1]
+                        del self._of[last]
+                        self.measured[last] = head
+                self._take(tensor, of, rule)
             case ScaleOf(tensor, of, How.TAKES):
                 if tensor not in self.path(of):
                     self._take(tensor, of, rule)

@@ -14,7 +14,7 @@ from typing import Any
 import onnx_ir as ir
 
 from engine.facts.chains import joins
-from engine.facts.devices import is_quantised, on_bpu
+from engine.facts.devices import is_quantised, joins_on_request, on_bpu
 from engine.facts.moves import (
     ends_behind,
     is_computed_with,
@@ -331,7 +331,12 @@ Concat, asked alone and with their neighbours: six conversions)."""
 def is_read_by_floats(chain: Sequence[ir.Node]) -> bool:
     """Whether the BPU computes ``chain`` and nothing that is quantised reads its results."""
     given = None not in (rule_for(chain[0]), rule_for(chain[-1]))
-    return given and not any(map(is_quantised, _readers(chain)))
+    return given and not any(is_quantised(reader) and not ends_on_request(reader) for reader in _readers(chain))
+
+
+def ends_on_request(node: ir.Node) -> bool:
+    """Whether ``node`` is a Concat that is asked for on the CPU and whose result nothing quantised reads."""
+    return joins_on_request(node) and not any(map(is_quantised, float_readers(node.outputs[0])))
 
 
 def is_accumulator_at_end(chain: Sequence[ir.Node]) -> bool:
@@ -399,11 +404,17 @@ def _is_of_table(site: Chained) -> bool:
     return giver is not None and is_table(giver)
 
 
+def _is_joined_on_request(site: Chained) -> bool:
+    return any(map(ends_on_request, float_readers(site.result))) and _gives_int16(site)
+
+
 def _gives_int16(site: Chained) -> bool:
     rule = rule_for(site.chain[-1])
     return rule is not None and rule.int16_outputs
 
 
+ASKED_ON_BPU = "width.asked-on-bpu"
+"""The rule of results at the end that are asked for on the BPU."""
 OUTPUTS_IN_INT16 = Pattern[Chained]("is asked for int16 as all outputs are", lambda site: site.output_type == INT16)
 
 TAILS: Table[Chained, Width] = Table(
@@ -426,8 +437,9 @@ TAILS: Table[Chained, Width] = Table(
             over=("width.asked-on-bpu",),
         ),
         Rule(
-            "width.asked-on-bpu",
-            "What gives a result at the end, moved or not, and is asked for on the BPU without a type gives int8.",
+            ASKED_ON_BPU,
+            "What gives a result at the end, moved or not, and is asked for on the BPU without a type gives int8, also "
+            "where it could stay an int32 sum of one scale.",
             Pattern("is asked for on the BPU, and no type of its result", _is_asked_on_bpu),
             Width.LEFT,
             BAYES,
@@ -459,6 +471,14 @@ TAILS: Table[Chained, Width] = Table(
             Width.ALIKE,
             BAYES,
             over=("width.accumulator",),
+        ),
+        Rule(
+            "width.joined-on-request",
+            "What a Concat joins at the end that is asked for on the CPU is int16, also the result of a convolution.",
+            Pattern("is joined at the end where the CPU is asked for", _is_joined_on_request),
+            Width.INT16,
+            BAYES,
+            over=("width.accumulator", "width.moved-accumulator"),
         ),
         Rule(
             "width.accumulator",

@@ -22,8 +22,10 @@ from engine.ir import (
     calibration_nodes,
     constant_of,
     is_calibration,
+    shape_of,
 )
 from engine.ops.add import runs_as_convolution
+from engine.ops.core.float_nodes import given
 
 SIGNED = "int8"
 
@@ -31,11 +33,13 @@ SIGNED = "int8"
 def unsigned_tensors(placed: ir.Model) -> frozenset[str]:
     """Names of the float tensors that ``asymmetric`` gives an unsigned type.
 
-    These are results of ``Relu``, or of ``Clip`` from 0 on, of a convolution or of its sum with another tensor, that
-    nothing reads but convolutions with one group, the sum in one, also of two maps on bernoulli2 (seven of seven in one
-    network drawn), and ``MaxPool`` whose result is again read so. What is int16, tied to another tensor or of fixed
-    threshold is left out. Shown by five networks (ResNet, U-Net, YOLOv5 with Relu, DB and ``min_asym``), 59 tensors of
-    59; ConvTranspose, Concat, depthwise convolutions and global pools as readers keep a tensor signed there.
+    These are results of ``Relu``, or of ``Clip`` from 0 on, of a convolution or of its sum with another tensor,
+    that nothing reads but convolutions, not depthwise ones that pad, the sum in one, also of two maps on bernoulli2
+    (seven of seven in one network drawn), and ``MaxPool`` whose result is again read so. What is int16, tied to
+    another tensor or of fixed threshold is left out. Shown by five networks (ResNet, U-Net, YOLOv5 with Relu, DB
+    and ``min_asym``), 59 tensors of 59, and 29 branches each on bernoulli2 and bayes-e; ConvTranspose, Concat,
+    depthwise convolutions that pad and global pools as readers keep a tensor signed there. Convolutions on the CPU
+    count as those of the BPU.
     """
     march = placed.metadata_props.get(MARK_MARCH)
     chip = None if march is None else load_chip(march)
@@ -64,8 +68,8 @@ def _can_be_unsigned(calibration: ir.Node, chip: Chip | None) -> bool:
     before = _convolution_and_activation(calibration)
     if before is None or not all(_is_read_well(node, chip) for node in (calibration, *_pooled(calibration))):
         return False
-    readers = (user for node in (calibration, *_pooled(calibration)) for user in node.outputs[0].consumers())
-    return all(on_bpu(node) for node in (*before, *readers))
+    readers = [user for node in (calibration, *_pooled(calibration)) for user in node.outputs[0].consumers()]
+    return all(on_bpu(node) or node.op_type == "Conv" for node in (*before[:1], *readers))
 
 
 def _convolution_and_activation(calibration: ir.Node) -> tuple[ir.Node, ir.Node] | None:
@@ -118,7 +122,7 @@ def _takes_offset(user: ir.Node, value: ir.Value, chip: Chip | None) -> bool:
     match user.op_type:
         case "Conv":
             unpadded = attribute(user, "auto_pad", "NOTSET") in ("NOTSET", "VALID")
-            return bool(attribute(user, "group", 1) == 1 and unpadded and user.inputs[0] is value)
+            return unpadded and user.inputs[0] is value and _makes_up(user)
         case "MaxPool":
             after = sole_reader(user.outputs[0])
             return after is not None and is_calibration(after) and not _pooled(after)
@@ -126,6 +130,13 @@ def _takes_offset(user: ir.Node, value: ir.Value, chip: Chip | None) -> bool:
             is_convolution = chip is not None and runs_as_convolution(user, chip)
             return is_convolution or _other_operand(user, value) is not None
     return False
+
+
+def _makes_up(convolution: ir.Node) -> bool:
+    """Whether ``convolution`` makes up for the offset in its biases: all but padded ones of a channel per group."""
+    groups = attribute(convolution, "group", 1)
+    is_depthwise = groups > 1 and groups == shape_of(given(convolution, 0))[1]
+    return not is_depthwise or not any(attribute(convolution, "pads", ()))
 
 
 def _other_operand(user: ir.Node, value: ir.Value) -> ir.Node | None:

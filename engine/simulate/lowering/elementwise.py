@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ops.quantize import has_zero_point
+from engine.ops.dequantize import has_zero_point
 from engine.simulate.kernels import elementwise_rows as ew
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import (
@@ -192,7 +192,7 @@ def lower_quantize(call: Call, program: Assembler) -> Tensor:
 
 
 def lower_dequantize(call: Call, program: Assembler) -> Tensor:
-    """HzDequantize without zero points, which its definition has not either."""
+    """HzDequantize without zero points."""
     if has_zero_point(call.inputs):
         raise NotLowered("it has zero points")
     x = call.tensor()

@@ -28,3 +28,9 @@ def test_one_value_is_a_scalar_and_several_fill_one_axis() -> None:
     assert along_axis(np.ones(1), 4, 3).shape == ()
     assert along_axis(np.ones(3), 4, 1).shape == (1, 3, 1, 1)
     assert along_axis(np.ones(3), 4, -1).shape == (1, 1, 1, 3)
+
+
+def test_zero_points_are_taken_off_first() -> None:
+    x = np.array([[-128, 127]], np.int8)
+    found = evaluate("HzDequantize", [x, np.array([0.5], np.float32), np.array([-128], np.int8)])
+    assert found.tolist() == [[0.0, 127.5]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.rulebook.solve import Constraint, FixedThreshold, How, LargestOf, ScaleOf, Scales
+from engine.rulebook.solve import Constraint, FixedThreshold, HandedOver, How, LargestOf, ScaleOf, Scales
 
 NAMES = "abcd"
 CONSTRAINTS = st.lists(
@@ -60,3 +60,15 @@ def test_every_tensor_has_a_root_whatever_is_demanded(constraints: list[Constrai
     for name in NAMES:
         root = scales.root(name)
         assert scales.root(root) == root
+
+
+def test_a_scale_is_handed_over_and_others_keep_what_values_gave_it() -> None:
+    took = [ScaleOf("a", "b", How.TAKES), ScaleOf("c", "b", How.TAKES)]
+    scales = solved(*took, HandedOver("b", "d", ("a",), "b"))
+    assert "".join(map(scales.root, NAMES)) == "addd"
+    assert scales.measured == {"a": "b"}
+
+
+def test_nothing_is_handed_over_where_the_threshold_is_fixed() -> None:
+    scales = solved(ScaleOf("a", "b", How.TAKES), FixedThreshold("b", 3.0), HandedOver("b", "d", ("a",), "b"))
+    assert "".join(map(scales.root, NAMES)) == "bbcd"

@@ -91,13 +91,22 @@ def test_results_of_activations_between_convolutions_are_unsigned(activation: st
     ("model", "expected"),
     [
         (chain("LeakyRelu"), set()),
-        (chain(group=4), {"r1"}),
+        (chain(group=4), {"r0", "r1"}),
+        (chain(group=4, pads=1), {"r1"}),
         (chain(pads=1), {"r0", "r1"}),
         (pooled(), {"r0", "p0"}),
         (summed(), {"r0", "r1"}),
         (residual(), set()),
     ],
-    ids=["negative slope", "depthwise reader", "padded reader", "pooled", "summed", "more readers"],
+    ids=[
+        "negative slope",
+        "depthwise reader",
+        "padded depthwise reader",
+        "padded reader",
+        "pooled",
+        "summed",
+        "more readers",
+    ],
 )
 def test_what_reads_a_tensor_decides_whether_it_is_unsigned(model: ir.Model, expected: set[str]) -> None:
     assert unsigned_tensors(place(model, "bayes-e", PlacementOptions()).model) == expected
