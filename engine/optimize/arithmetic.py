@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import MARK_ORDERED, static_shape
+from engine.ir import MARK_ORDERED, MARK_SWAPPED, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
@@ -62,7 +62,8 @@ class ShareArithmetic(GraphPass):
     So the means of two normalisations of the same tokens (DINOv2, Depth Anything), or a Relu written twice. A constant
     counts where it is one tensor of as many dimensions as the result. No other operator: 17 kinds asked on bayes-e and
     bernoulli2 stay, among them Mul, Max, functions, pools, Concat and Slice. The original takes ``a - b`` and ``b - a``
-    for the same, too, and computes ``a - b`` twice (1 asked); with ``compatibility: clean`` these stay apart.
+    for the same, too, and computes the first for both (``arithmetic.swapped-difference``); with ``compatibility:
+    clean`` these stay apart.
     """
 
     op_types = frozenset({"Add", "ReduceMean", "Relu", "Sub"})
@@ -77,6 +78,8 @@ class ShareArithmetic(GraphPass):
             key = self._computed(node) if is_standard(node, *self.op_types) else None
             other = node if key is None else first.setdefault(key, node)
             if other is not node and not node.outputs[0].is_graph_output():
+                if node.op_type == "Sub" and tuple(node.inputs) != tuple(other.inputs):
+                    other.metadata_props[MARK_SWAPPED] = "yes"
                 node.outputs[0].replace_all_uses_with(other.outputs[0])
                 model.graph.remove(node, safe=True)
                 modified = True

@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu
-from engine.ir import MARK_OLD_RESIZE, MARK_STEPS, calibration_of
+from engine.ir import MARK_OLD_RESIZE, MARK_STEPS, MARK_SWAPPED, calibration_of
 from engine.ops.average_pool import reaches_over
 from engine.ops.core.element_functions import FUNCTIONS, HARD_SIGMOID
 from engine.ops.lut import UNDEFINED_ENTRIES, leaves_domain
@@ -102,6 +102,23 @@ ARITHMETIC: Table[ir.Node, str] = Table(
                 "thresholds and outputs of 12 Resizes of operator sets 9 and 10, nearest and linear, by 1.5, 2, 2.1 "
                 "and 3 (tests/parity/recorded/old_opsets); repeated whole pixels are the same either way",
                 2,
+            ),
+        ),
+        Rule(
+            "arithmetic.swapped-difference",
+            "Of two differences of the same tensors, one a - b and the other b - a, the first is computed for both.",
+            Pattern(
+                "stands for the difference with its operands exchanged, too",
+                lambda node: MARK_SWAPPED in node.metadata_props,
+            ),
+            "the other has the wrong sign",
+            instead="both are computed",
+            advice="Or write b - a as the product of a - b and -1",
+            measured=MeasuredApart(
+                "four pairs in front of convolutions, Relus, Sigmoids and a Concat on bayes-e and bernoulli2 each, all "
+                "eight with the outputs of a - b for both; written with -1 all are right "
+                "(docs/evidence/agreement.md)",
+                4,
             ),
         ),
         Rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.ir import MARK_SWAPPED
 from engine.optimize.arithmetic import (
     DivToReciprocal,
     LargerFactorFirst,
@@ -164,4 +165,7 @@ def test_equal_sums_and_differences_are_one(op_type: str, second: str, compatibi
     nodes = [node(op_type, "x z", "a"), node(op_type, second, "b"), node("Abs", "a", "y0"), node("Neg", "b", "y1")]
     before = build(nodes, {"x": (1, 3, 2, 2), "z": (1, 3, 2, 2)}, ["y0", "y1"])
     after = ShareArithmetic(compatibility)(before).model
-    assert [item.op_type for item in after.graph].count(op_type) == left
+    found = [item for item in after.graph if item.op_type == op_type]
+    assert len(found) == left
+    swapped = (op_type, second, left) == ("Sub", "z x", 1)
+    assert [MARK_SWAPPED in item.metadata_props for item in found] == [swapped] * left
