@@ -17,10 +17,13 @@ from engine.simulate.kernels.tiles import (
     MOST_WIDE,
     PAIR,
     QUAD,
+    QUAD_ROWS,
     ROWS,
 )
 
-TILE_ROWS, VECTORS = (MOST_HIGH, MOST_WIDE) if MATRICES else (ROWS[MAX_VECTORS - 1], MAX_VECTORS)
+TILE_ROWS, VECTORS = (QUAD_ROWS if QUADS else ROWS)[MAX_VECTORS - 1], MAX_VECTORS
+if MATRICES:
+    TILE_ROWS, VECTORS = MOST_HIGH, MOST_WIDE
 STEPS = 128 if MATRICES else 64
 """Steps whose operands stay in the first cache: 16 kB of rows and as much of weights, or 16 kB of weights at most."""
 OPERATIONS_PER_STEP = 2 * TILE_ROWS * VECTORS * LANES * (QUAD if QUADS else PAIR)

@@ -63,7 +63,7 @@ def is_best_in_place(operands: dict[str, Tensor], windows: Geometry, weights: Ar
     steps = math.ceil(height * piece / STEP_BYTES)
     copied = FLIPPED if flips and piece <= tiles.MEDIUM else PIECE * math.ceil(piece / tiles.LONG)
     gathered = height * copied + vectors * steps
-    rows = tiles.ROWS[min(vectors, tiles.MAX_VECTORS) - 1]
+    rows = (tiles.QUAD_ROWS if flips else tiles.ROWS)[min(vectors, tiles.MAX_VECTORS) - 1]
     row = math.ceil(out_w / rows) * rows
     if np.all(strides == 1):
         row = padded_width(operands["x"], windows)
