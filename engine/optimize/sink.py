@@ -143,16 +143,21 @@ class SinkTranspose(_Sink):
             shape=tuple(shape[axis] for axis in inverse),
             axes=None if axes is None else sorted(perm[axis] for axis in axes),
         )
-        transpose = make_node(
-            "Transpose",
-            [moved.outputs[0]],
-            name=f"{node.name}_{result.name}_Transpose",
-            output=f"{node.name}_{result.name}_transposed",
-            like=result,
-            attributes={"perm": list(perm)},
-        )
-        _replace(node, [moved, transpose], movements)
+        _replace(node, [moved, _transposed(node, moved, perm)], movements)
         return True
+
+
+def _transposed(node: ir.Node, moved: ir.Node, perm: Sequence[int]) -> ir.Node:
+    """The ``Transpose`` of what ``moved`` gives that takes the place of the result of ``node``."""
+    result = node.outputs[0]
+    return make_node(
+        "Transpose",
+        [moved.outputs[0]],
+        name=f"{node.name}_{result.name}_Transpose",
+        output=f"{node.name}_{result.name}_transposed",
+        like=result,
+        attributes={"perm": list(perm)},
+    )
 
 
 def _has_map_of_constants(node: ir.Node) -> bool:
@@ -434,15 +439,7 @@ class SinkTransposeBehindConcat(_Sink):
             shape=tuple(shape[axis] for axis in np.argsort(perm)),
             attributes={"axis": perm[int(attribute(node, "axis")) % len(shape)]},
         )
-        transpose = make_node(
-            "Transpose",
-            [moved.outputs[0]],
-            name=f"{node.name}_{result.name}_Transpose",
-            output=f"{node.name}_{result.name}_transposed",
-            like=result,
-            attributes={"perm": list(perm)},
-        )
-        _replace(node, [moved, transpose], movements)
+        _replace(node, [moved, _transposed(node, moved, perm)], movements)
         return True
 
 
