@@ -63,8 +63,8 @@ class ShareArithmetic(GraphPass):
     counts where it is one tensor of as many dimensions as the result. No other operator: 17 kinds asked on bayes-e and
     bernoulli2 stay, among them Mul, Max, functions, pools, Concat and Slice. The original takes ``a - b`` and ``b - a``
     for the same, too, and computes the first for both (``arithmetic.swapped-difference``); with ``compatibility:
-    clean`` these stay apart. A second one that is an output stays here; the original gives the first in its place, under
-    the name of the first, and refuses where both are outputs (4 of 4 each).
+    clean`` these stay apart. A second one that is an output stays here; the original gives the first in its place,
+    under the name of the first, and refuses where both are outputs (4 of 4 each).
     """
 
     op_types = frozenset({"Add", "ReduceMean", "Relu", "Sub"})
