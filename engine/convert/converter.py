@@ -149,6 +149,7 @@ def convert(config: Config, original: OriginalTool | None = None, strict: bool =
 
         work.files["calibration_data"] = dump_samples(data, dumped)
     with work.phase(Phase.OPTIMIZE, "optimize the onnx model"):
+        log_renamed_outputs(run[ORIGINAL], run[OPTIMIZED])
         log_placement(run[PLACED])
         placement = run[PLACEMENT]
     with work.phase(Phase.CALIBRATE, "calibrate the model"):
@@ -209,6 +210,13 @@ def log_ends(source: ir.Model) -> None:
     for kind, infos in (("Input", describe(graph_inputs(source))), ("Output", describe(source.graph.outputs))):
         for info in infos:
             logger.info("%s %s", kind, info)
+
+
+def log_renamed_outputs(original: ir.Model, optimized: ir.Model) -> None:
+    """Warn of outputs that have another name from here on, because the tensor that they are has it in the original."""
+    for before, after in zip(original.graph.outputs, optimized.graph.outputs, strict=True):
+        if before.name != after.name:
+            logger.warning("Output %s is called %s in the files, as in the original's", before.name, after.name)
 
 
 def log_broken_outputs(distances: Mapping[str, Distance], run: Run, data: CalibrationData) -> None:

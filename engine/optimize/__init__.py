@@ -116,7 +116,8 @@ def optimize(original: ir.Model, march: str, compatibility: Compatibility = Comp
         original: model from :func:`engine.frontend.preprocess.insert`; not changed.
         march: name of an architecture (``engine.chips.MARCHES``); kept in the model's metadata under ``hz.march``.
         compatibility: whether a Resize of opset 9 or 10 is moved by half a pixel, averages of large maps are taken in
-            steps, and ``a - b`` stands for ``b - a`` too where both are computed, as the original does.
+            steps, ``a - b`` stands for ``b - a`` too where both are computed, and an output that equals a tensor before
+            it has that one's name, as in the original.
 
     Returns:
         An equivalent model (up to float rounding, but for these) without constant, redundant or composite
@@ -125,6 +126,7 @@ def optimize(original: ir.Model, march: str, compatibility: Compatibility = Comp
     Raises:
         ConfigError: there is no such march.
         OptimizeError: a pass left a graph that does not hold together.
+        UnsupportedError: two outputs hold the same tensor, which the original refuses.
     """
     return run_pipeline(pipeline(load_chip(march), compatibility), original, march)[0]
 
@@ -157,7 +159,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             RemoveUnusedNodes(),
             CompleteAttributes(),
             ReshapeWithoutZeros(),
-            RemoveNoOps(),
+            RemoveNoOps(compatibility),
             RemoveCastPairs(),
             CollapseActivations(),
             HardSigmoidToHardSwish(),
@@ -188,7 +190,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             AveragePoolToConv(march.graph, compatibility),
             GemmOfMapToConv(march.graph),
             ExpandConstants(),
-            ShareMovements(),
+            ShareMovements(compatibility),
             SplitBeforeTranspose(),
             TransposeToReshape(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr

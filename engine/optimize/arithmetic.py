@@ -18,6 +18,7 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     replace_constant,
+    stand_for,
     substitute,
 )
 from engine.optimize.contract import GraphPass
@@ -63,13 +64,14 @@ class ShareArithmetic(GraphPass):
     counts where it is one tensor of as many dimensions as the result. No other operator: 17 kinds asked on bayes-e and
     bernoulli2 stay, among them Mul, Max, functions, pools, Concat and Slice. The original takes ``a - b`` and ``b - a``
     for the same, too, and computes the first for both (``arithmetic.swapped-difference``); with ``compatibility:
-    clean`` these stay apart. A second one that is an output stays here; the original gives the first in its place,
-    under the name of the first, and refuses where both are outputs (4 of 4 each).
+    clean`` these stay apart. Where a second one is an output the first is that output, under its own name, and two
+    outputs are refused (:func:`~engine.optimize.base.stand_for`); with ``compatibility: clean`` both stay.
     """
 
     op_types = frozenset({"Add", "ReduceMean", "Relu", "Sub"})
 
     def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._renames = compatibility is Compatibility.ORIGINAL
         self._commutes = ("Add", "Sub") if compatibility is Compatibility.ORIGINAL else ("Add",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -78,10 +80,10 @@ class ShareArithmetic(GraphPass):
         for node in tuple(model.graph):
             key = self._computed(node) if is_standard(node, *self.op_types) else None
             other = node if key is None else first.setdefault(key, node)
-            if other is not node and not node.outputs[0].is_graph_output():
+            if other is not node and (self._renames or not node.outputs[0].is_graph_output()):
                 if node.op_type == "Sub" and tuple(node.inputs) != tuple(other.inputs):
                     other.metadata_props[MARK_SWAPPED] = "yes"
-                node.outputs[0].replace_all_uses_with(other.outputs[0])
+                stand_for(other.outputs[0], node.outputs[0])
                 model.graph.remove(node, safe=True)
                 modified = True
         return ir.passes.PassResult(model, modified)

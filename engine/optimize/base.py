@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from engine.errors import UnsupportedError
 from engine.ir import HORIZON_DOMAIN, attribute, static_shape
 from engine.optimize.contract import GraphPass
 
@@ -216,6 +217,35 @@ def bypass(node: ir.Node) -> bool:
     ir.convenience.replace_all_uses_with(result, source)
     graph_of(node).remove(node, safe=True)
     return True
+
+
+def stand_for(first: ir.Value, second: ir.Value) -> None:
+    """Let ``first`` be read wherever ``second`` is, which holds the same, and be the output that ``second`` is.
+
+    The output keeps its place and gets the name of ``first``, as in the original.
+
+    Raises:
+        UnsupportedError: both are outputs.
+    """
+    if second.is_graph_output():
+        refuse_equal_outputs(first, second)
+    second.replace_all_uses_with(first, replace_graph_outputs=True)
+
+
+def refuse_equal_outputs(first: ir.Value, second: ir.Value) -> None:
+    """Refuse two outputs of the network that hold the same, for which the original has one name and ends.
+
+    Raises:
+        UnsupportedError: ``first`` is an output, as ``second`` is; names both and the nodes that compute them.
+    """
+    if first.is_graph_output():
+        first_node, second_node = first.producer(), second.producer()
+        named = "" if first_node is None or second_node is None else f" (nodes {first_node.name}, {second_node.name})"
+        raise UnsupportedError(
+            f"outputs {first.name} and {second.name}{named} hold the same tensor, for which the original has one name; "
+            "take one of them out of the model's outputs, or list the nodes of the others as output_nodes, or let "
+            "compatibility be clean"
+        )
 
 
 def absorb_next(node: ir.Node, following: ir.Node) -> None:

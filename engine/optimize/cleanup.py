@@ -22,13 +22,19 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     padding_of,
+    refuse_equal_outputs,
     substitute,
 )
 from engine.optimize.contract import Condition
+from engine.terms import Compatibility
 
 
 class RemoveNoOps(NodePass):
-    """``Identity``, ``Dropout``, and operators that leave shape, type and values as they are."""
+    """``Identity``, ``Dropout``, and operators that leave shape, type and values as they are.
+
+    One between two outputs is refused (:func:`~engine.optimize.base.refuse_equal_outputs`), as in the original (nine
+    operators asked); with ``compatibility: clean`` it stays.
+    """
 
     op_types = frozenset(
         {
@@ -47,7 +53,13 @@ class RemoveNoOps(NodePass):
         }
     )
 
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._refuses = compatibility is Compatibility.ORIGINAL
+
     def rewrite(self, node: ir.Node) -> bool:
+        source, result = node.inputs[0], node.outputs[0]
+        if self._refuses and source is not None and result.is_graph_output() and self.is_no_op(node):
+            refuse_equal_outputs(source, result)
         return self.remains(node) and bypass(node)
 
     def remains(self, node: ir.Node) -> bool:

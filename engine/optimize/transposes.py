@@ -16,10 +16,12 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     replace_constant,
+    stand_for,
     substitute,
 )
 from engine.optimize.contract import GraphPass
 from engine.optimize.dense import MARK_PRODUCT
+from engine.terms import Compatibility
 
 
 class TransposeToReshape(NodePass):
@@ -220,9 +222,15 @@ def _sole_producer(node: ir.Node, op_type: str) -> ir.Node | None:
 class ShareMovements(GraphPass):
     """Of several ``Reshape`` or ``Transpose`` of one tensor that do the same, only the first stays.
 
-    Not those behind the convolution of a matrix product, which has one for every reader (``swin``); those behind others
-    do not stay either (2 of 2 asked on two marches).
+    Of a Reshape the same numbers must be given: ``[-1, 144]`` is not ``[1, 144]`` (4 of 4; nine pairs of equal ones are
+    one). Not those behind the convolution of a matrix product, which has one for every reader (``swin``); those behind
+    others do not stay either (2 of 2 asked on two marches). Where a later one is an output the first is that output,
+    under its own name, and two outputs are refused (:func:`~engine.optimize.base.stand_for`); with ``compatibility:
+    clean`` both stay.
     """
+
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._renames = compatibility is Compatibility.ORIGINAL
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         first: dict[tuple[ir.Value, str, tuple[int, ...]], ir.Node] = {}
@@ -232,12 +240,21 @@ class ShareMovements(GraphPass):
             producer = None if source is None else source.producer()
             if source is None or (producer is not None and MARK_PRODUCT in producer.metadata_props):
                 continue
-            shape = static_shape(node.outputs[0]) if node.op_type == "Reshape" else attribute(node, "perm")
-            if shape is None:
+            given = _numbers(node)
+            if given is None:
                 continue
-            other = first.setdefault((source, node.op_type, tuple(shape)), node)
-            if other is not node and not node.outputs[0].is_graph_output():
-                node.outputs[0].replace_all_uses_with(other.outputs[0])
+            other = first.setdefault((source, node.op_type, given), node)
+            if other is not node and (self._renames or not node.outputs[0].is_graph_output()):
+                stand_for(other.outputs[0], node.outputs[0])
                 model.graph.remove(node, safe=True)
                 modified = True
         return ir.passes.PassResult(model, modified)
+
+
+def _numbers(node: ir.Node) -> tuple[int, ...] | None:
+    """The shape that a ``Reshape`` is given, as it is written, or the order of a ``Transpose``."""
+    if node.op_type == "Transpose":
+        perm = attribute(node, "perm")
+        return None if perm is None else tuple(perm)
+    target = initializer_of(node.inputs[1])
+    return None if target is None else tuple(int(each) for each in target)

@@ -316,9 +316,9 @@ class OutputRead:
 
 
 MEASURED_OUTPUTS = MeasuredApart(
-    "19 operators in front of nine readers on bayes-e, 10 in front of four on bernoulli2, each an output too "
-    "(docs/evidence/agreement.md)",
-    networks=3,
+    "19 operators in front of nine readers on bayes-e, 10 in front of four on bernoulli2, seven of the CPU in front of "
+    "nine on both, each an output too (docs/evidence/agreement.md)",
+    networks=5,
 )
 ALWAYS_GATED = frozenset({"HardSigmoid", "Sigmoid", "Softplus", "Tanh"})
 """Functions whose result has a threshold that follows from that of their input, whatever reads it."""
@@ -358,7 +358,8 @@ OUTPUTS_READ: Table[OutputRead, Calibrate] = Table(
         ),
         Rule(
             "calibrated.output-computed-with",
-            "An output that the BPU computes with as well is what that reads.",
+            "An output that the BPU computes with as well is what that reads, also where the CPU gives it by an "
+            "operator that a BPU has.",
             Pattern("is read by a node of the BPU that computes with it", _is_computed_with),
             Calibrate.YES,
             measured=MEASURED_OUTPUTS,

@@ -622,6 +622,13 @@ def _follows_convolution(node: ir.Node) -> bool:
     return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.stays_int32(producer)))
 
 
+def _reads_alone(node: ir.Node) -> bool:
+    read = given(node, 0)
+    value = before_calibration(read)
+    uses = [*value.uses(), *read.uses()]
+    return {use.node for use in uses if not is_calibration(use.node)} == {node} and not value.is_graph_output()
+
+
 NOT_ASKED = ~_site("is asked for", lambda site: site.asked)
 ASKED_TAIL = _site("is asked for, or has a type that is asked for", _is_asked_tail)
 PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
@@ -675,9 +682,11 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.activation-tail",
-            "bernoulli2 does not apply a Relu to an int32 result of its own that no BPU node reads.",
+            "bernoulli2 does not apply a Relu to an int32 result of its own that no BPU node reads, but where an "
+            "output or another node reads that result too.",
             NOT_READ_BY_BPU
             & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n))
+            & of_node("alone reads that, which is no output", _reads_alone)
             & ~_site("reads the product of a MatMul on the CPU", _reads_cpu_product),
             _cpu(Code.ACTIVATION_TAIL),
             BERNOULLI,

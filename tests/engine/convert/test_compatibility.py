@@ -13,6 +13,7 @@ from onnx import helper
 
 from engine.config import parse_config
 from engine.convert import ConversionResult, convert
+from engine.errors import UnsupportedError
 from engine.simulate import Session
 
 X = np.random.default_rng(3).normal(size=(4, 4, 8, 8)).astype(np.float32)
@@ -43,7 +44,7 @@ def network(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def converted(folder: Path, compatibility: str, **calibration: Any) -> ConversionResult:
+def converted(folder: Path, compatibility: str, output_nodes: str = "", **calibration: Any) -> ConversionResult:
     return convert(
         parse_config(
             {
@@ -53,6 +54,7 @@ def converted(folder: Path, compatibility: str, **calibration: Any) -> Conversio
                     "output_model_file_prefix": "net",
                     "working_dir": str(folder / compatibility),
                     "compatibility": compatibility,
+                    **({"output_nodes": output_nodes} if output_nodes else {}),
                 },
                 "input_parameters": {
                     "input_type_train": "featuremap",
@@ -132,3 +134,44 @@ def test_nodes_whose_threshold_six_decimals_decided_are_marked(network: Path, ca
         f"rule method.kl-decimals on {len(marked)} nodes ({', '.join(marked)}): Calibration by kl sums divergences "
     )
     assert line.endswith("With compatibility clean the cut of least divergence, in float64.")
+
+
+def with_equal_sums(folder: Path, outputs: str) -> None:
+    """The network of ``folder`` with two sums of the same tensors, ``outputs`` being its ends."""
+    model = onnx.load(folder / "net.onnx")
+    nodes = [
+        helper.make_node("Conv", ["x", "v", "b"], ["d"], "second"),
+        helper.make_node("Add", ["c", "d"], ["s"], "sum"),
+        helper.make_node("Add", ["d", "c"], ["t"], "equal"),
+        helper.make_node("Conv", ["s", "v", "b"], ["y"], "last"),
+    ]
+    del model.graph.node[1:], model.graph.output[:]
+    model.graph.node.extend(nodes)
+    infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4, 8, 8]) for name in outputs]
+    model.graph.output.extend(infos)
+    onnx.save(model, folder / "net.onnx")
+
+
+def test_an_output_that_equals_an_earlier_tensor_has_its_name_in_all_files(
+    network: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_equal_sums(network, "yt")
+    with caplog.at_level(logging.WARNING, "engine.convert"):
+        result = converted(network, "original")
+    assert "Output t is called s in the files, as in the original's" in caplog.text
+    assert [row.name for row in result.outputs] == [row.name for row in result.integer_outputs] == ["y", "s"]
+    floats = Session(network / "net.onnx").run({"x": X})
+    for stage in ("optimized_float", "calibrated", "quantized", "bin"):
+        found = Session(result.files[stage]).run({"x": X})
+        assert list(found) == ["y", "s"]
+        assert np.corrcoef(found["s"].ravel(), floats["t"].ravel())[0, 1] > 0.999
+    assert list(Session(converted(network, "clean").files["quantized"]).run({"x": X})) == ["y", "t"]
+
+
+def test_two_equal_outputs_are_refused_and_convert_as_the_message_says(network: Path) -> None:
+    with_equal_sums(network, "yst")
+    with pytest.raises(UnsupportedError, match=r"outputs s and t \(nodes sum, equal\).*output_nodes.*compatibility"):
+        converted(network, "original")
+    assert [row.name for row in converted(network, "clean").outputs] == ["y", "s", "t"]
+    left = converted(network, "original", output_nodes="last;sum")
+    assert [row.name for row in left.outputs] == ["y", "s"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.errors import UnsupportedError
 from engine.ir import MARK_SWAPPED
 from engine.optimize.arithmetic import (
     DivToReciprocal,
@@ -169,3 +170,19 @@ def test_equal_sums_and_differences_are_one(op_type: str, second: str, compatibi
     assert len(found) == left
     swapped = (op_type, second, left) == ("Sub", "z x", 1)
     assert [MARK_SWAPPED in item.metadata_props for item in found] == [swapped] * left
+
+
+@pytest.mark.parametrize(("compatibility", "outputs"), [("original", ["z", "a"]), ("clean", ["z", "b"])])
+def test_an_output_that_equals_a_tensor_before_it_has_its_name(compatibility: str, outputs: list[str]) -> None:
+    nodes = [node("Relu", "x", "a"), node("Abs", "a", "z"), node("Relu", "x", "b")]
+    after = ShareArithmetic(Compatibility(compatibility))(build(nodes, {"x": (1, 3, 2, 2)}, ["z", "b"])).model
+    assert [value.name for value in after.graph.outputs] == outputs
+
+
+def test_two_outputs_that_are_equal_are_refused_by_name() -> None:
+    nodes = [node("Relu", "x", "a", name="A"), node("Relu", "x", "b", name="B")]
+    before = build(nodes, {"x": (1, 3, 2, 2)}, ["a", "b"])
+    with pytest.raises(UnsupportedError, match=r"outputs a and b \(nodes A, B\).*output_nodes.*clean"):
+        ShareArithmetic()(before)
+    after = ShareArithmetic(Compatibility.CLEAN)(build(nodes, {"x": (1, 3, 2, 2)}, ["a", "b"])).model
+    assert [value.name for value in after.graph.outputs] == ["a", "b"]

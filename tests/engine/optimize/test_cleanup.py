@@ -8,8 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
+from engine.errors import UnsupportedError
 from engine.optimize import optimize
 from engine.optimize.cleanup import MergeReshapes, MergeTransposes, RemoveCastPairs, RemoveNoOps, ReshapingToReshape
+from engine.terms import Compatibility
 from tests.engine.optimize.equivalence import applied, build, census, optimized
 from tests.engine.optimize.networks import MAP, node
 
@@ -189,3 +191,12 @@ def test_casts_to_another_type_stay() -> None:
     assert not applied(RemoveNoOps(), build(half, MAP, ["y"]))[0]
     narrower = [node("Cast", "x", "d", to=11), node("Cast", "d", "h", to=10), node("Cast", "h", to=1)]
     assert not applied(RemoveCastPairs(), build(narrower, MAP, ["y"]))[0], "back to another type than it came from"
+
+
+@pytest.mark.parametrize("reader", [node("Identity", "r", "y"), node("Transpose", "r", "y", perm=[0, 1, 2, 3])])
+def test_what_changes_nothing_between_two_outputs_is_refused(reader: onnx.NodeProto) -> None:
+    nodes = [node("Relu", "x", "r"), reader]
+    with pytest.raises(UnsupportedError, match="outputs r and y"):
+        optimize(build(nodes, MAP, ["r", "y"]), "bayes-e")
+    clean = optimize(build(nodes, MAP, ["r", "y"]), "bayes-e", Compatibility.CLEAN)
+    assert [value.name for value in clean.graph.outputs] == ["r", "y"]

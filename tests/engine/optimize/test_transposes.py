@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from engine.errors import UnsupportedError
 from engine.optimize.dense import MARK_PRODUCT
 from engine.optimize.transposes import (
     CancelAroundReshape,
@@ -16,6 +17,7 @@ from engine.optimize.transposes import (
     axes_without_ones,
     keeps_order,
 )
+from engine.terms import Compatibility
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
 from tests.engine.optimize.networks import node, normal
 
@@ -262,6 +264,31 @@ def test_equal_movements_of_one_tensor_are_one_but_behind_a_product(
     constants = {} if source == "Relu" else {"w": normal(6, 6, 1, 1)}
     _, after = applied(ShareMovements(), build(nodes, {"x": SHAPE}, ["y0", "y1"], constants))
     assert census(after)["Transpose"] == left
+
+
+@pytest.mark.parametrize(
+    ("targets", "outputs"),
+    [
+        (([1, 6, 6], [1, 6, 6]), ["y", "a"]),
+        (([1, -1, 6], [1, -1, 6]), ["y", "a"]),
+        (([1, 6, 6], [1, -1, 6]), ["y", "b"]),
+    ],
+)
+def test_a_reshape_at_the_end_with_the_same_numbers_as_one_before_is_that(
+    targets: tuple[list[int], list[int]], outputs: list[str]
+) -> None:
+    constants = {name: np.array(target) for name, target in zip("st", targets, strict=True)}
+    nodes = [node("Reshape", "x s", "a"), node("Reshape", "x t", "b"), node("Abs", "a", "y")]
+    after = ShareMovements()(build(nodes, {"x": (1, 6, 6, 1)}, ["y", "b"], constants)).model
+    assert [value.name for value in after.graph.outputs] == outputs
+
+
+def test_movements_that_are_one_cannot_be_two_outputs() -> None:
+    nodes = [node("Transpose", "x", name, perm=TO_LAST) for name in "ab"]
+    with pytest.raises(UnsupportedError, match="outputs a and b"):
+        ShareMovements()(build(nodes, {"x": SHAPE}, ["a", "b"]))
+    after = ShareMovements(Compatibility.CLEAN)(build(nodes, {"x": SHAPE}, ["a", "b"])).model
+    assert [value.name for value in after.graph.outputs] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
