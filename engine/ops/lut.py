@@ -12,7 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.graph.scales import Gate
-from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of, is_declined
+from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of, is_calibration, is_declined
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
 from engine.ops.core.bounds import Bound, Case
 from engine.ops.core.costs import CostKind
@@ -122,7 +122,9 @@ class LutRule(FloatRule):
             lower_int16(node, output, lowering)
             return
         if node.op_type == "LeakyRelu" and lowering.march.leaky_relu_operator:
-            op_type, inputs = "HzLeakyRelu", [lowering.integer(given(node, 0), like=output).value]
+            source = given(node, 0)  # what a Split gives as it is is not requantised (2 of 2 on bernoulli2)
+            like = output if is_calibration(source.producer()) else None
+            op_type, inputs = "HzLeakyRelu", [lowering.integer(source, like=like).value]
             attributes: dict[str, Any] = leaky_attributes(attribute(node, "alpha", 0.01))
         else:
             op_type, x = "HzLut", lowering.integer(given(node, 0))

@@ -65,15 +65,22 @@ REPEATS = frozenset({"Expand", "Tile"})
 """What repeats an axis; its result is calibrated for what computes with it (11 of 11 on bayes-e)."""
 REDUCED = frozenset({"Expand", "GlobalMaxPool", "ReduceMax", "ReduceMean", "ReduceSum", "Tile"})
 """What reduces or repeats axes, and takes its operand at any scale."""
+BLOCKS = frozenset({"DepthToSpace", "SpaceToDepth"})
+"""What makes channels of pixels or pixels of channels."""
 READS_SUMS_LATE = frozenset({"Expand", "Mul", "Tile"})
 """What has an int32 sum calibrated where it left the BPU late."""
 
 
 def _is_moved(site: Input) -> bool:
-    """Whether an operator of the BPU that keeps the scale, no movement, gives what is read of what is calibrated."""
+    """Whether an operator of the BPU that keeps the scale, no movement, gives what is read of what is calibrated.
+
+    It may read another such, as it is: a Split of a part of a Split (26 of 28 pairs of readers on bayes-e).
+    """
     mover = site.value.producer()
-    moves = mover is not None and mover.op_type not in LEFT_OUT_BEFORE | REPEATS | {"SpaceToDepth"} and _keeps(mover)
-    return mover is not None and moves and is_calibration(given(mover, 0).producer())
+    if mover is None or mover.op_type in LEFT_OUT_BEFORE | REPEATS | {"SpaceToDepth"} or not _keeps(mover):
+        return False
+    given_to = Input(given(mover, 0), mover, site.types)
+    return is_calibration(given_to.value.producer()) or (_takes_any_scale(given_to) and _is_moved(given_to))
 
 
 def _keeps(node: ir.Node) -> bool:
@@ -81,8 +88,8 @@ def _keeps(node: ir.Node) -> bool:
 
 
 def _takes_any_scale(site: Input) -> bool:
-    """Whether a table, a product, a difference, a Split or a reduction reads."""
-    return site.reader.op_type in TABLES | PRODUCTS | REDUCED | {"Split"}
+    """Whether a table, a product, a difference, a Split, a reduction or what takes blocks of pixels reads."""
+    return site.reader.op_type in TABLES | PRODUCTS | REDUCED | BLOCKS | {"LeakyRelu", "Split"}
 
 
 GIVEN_BY_MOVER = Pattern[Input]("is given by an operator that keeps the scale, no movement", _is_moved)
@@ -125,12 +132,12 @@ INPUTS: Table[Input, Calibrate] = Table(
         ),
         Rule(
             "calibrated.computed-of-moved",
-            "A product, a difference, a Split, a table or what reduces or repeats axes reads what pooling, "
-            "Split, DepthToSpace or maximum over an axis gives as it is: at the scale of what these read. Sums and "
-            "convolutions do not.",
+            "A product, a difference, a Split, a LeakyRelu, a table, DepthToSpace, SpaceToDepth or what reduces or "
+            "repeats axes reads what pooling, Split, DepthToSpace or maximum over an axis gives as it is, also where "
+            "these read such as it is: at the scale of what is calibrated before. Sums and convolutions do not.",
             GIVEN_BY_MOVER
             & Pattern(
-                "is read by a product, a difference, a Split, a table or what reduces or repeats axes",
+                "is read by a product, a difference, a Split, a LeakyRelu, a table, blocks or what reduces or repeats",
                 _takes_any_scale,
             ),
             Calibrate.NO,
@@ -205,7 +212,9 @@ def _moves_calibrated(site: Result) -> bool:
     ``vit_timm`` and ``yolov8_nhwc``, all int16, and 7 of what the CPU computes, whatever type was asked and how.
     """
     last = site.chain[-1]
-    return (keeps_scale(last) or last.op_type == "Resize") and is_calibration(given(last, 0).producer())
+    return (keeps_scale(last) or last.op_type == "Resize") and is_calibration(
+        moved_from(given(last, 0), _keeps).producer()
+    )
 
 
 def _stays_int32(site: Result) -> bool:

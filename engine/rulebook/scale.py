@@ -308,7 +308,8 @@ def gate_of(site: ScaleSite) -> Gate | None:
 
     Of what only movements read, a Max (6 of 6) or the CPU; a Sigmoid, HardSigmoid, Softplus (21 of 21) or Tanh (79 of
     79) always. An int16 result of the others has its own, unless the BPU joins or computes with what movements make of
-    it, and that is no output (24 of 24 on bayes-e and bayes); an int8 one where an int16 tensor is read (18 of 18).
+    it, and that is no output (24 of 24 on bayes-e and bayes); an int8 one where an int16 tensor is read that is asked
+    for by name (18 of 18; 12 of 12 where int16 is asked of all nodes have that of the function).
     """
     calibration = site.calibrations.get(site.result)
     if site.result in site.again:
@@ -319,7 +320,7 @@ def gate_of(site: ScaleSite) -> Gate | None:
     value = site.node.outputs[0]
     waits = (site.result in site.waiting and not is_joined_for_use(value)) or _is_only_compared(value)
     width, read = attribute(calibration, "qtype"), site.calibrations.get(site.source)
-    is_alike = read is None or attribute(read, "qtype") == width
+    is_alike = read is None or attribute(read, "qtype") == width or site.source not in site.asked
     is_within = width == "int8" or (_is_used_within(value) and not _is_only_moved_to_outputs(calibration.outputs[0]))
     return gate if waits and is_alike and is_within else None
 

@@ -237,7 +237,8 @@ def neighbours_of(
         Asked(value, node, f"input{index}", requests, alone, rescaled_for(node, heads or {})) for node, index in uses
     ]
     if producer is not None:
-        found.append(Asked(value, producer, "output", requests, alone, rescaled_for(producer, heads or {})))
+        rescales = rescaled_for(producer, heads or {}, REQUANTISED)
+        found.append(Asked(value, producer, "output", requests, alone, rescales))
     return found
 
 
@@ -254,15 +255,19 @@ def _turns(node: ir.Node) -> bool:
     return on_bpu(node) and node.op_type in ("Reshape", "Transpose")
 
 
-def rescaled_for(node: ir.Node, heads: Mapping[ir.Value, ir.Node]) -> bool:
-    """Whether ``node`` alone reads what a convolution, sum or product gives, moved or not."""
+def rescaled_for(node: ir.Node, heads: Mapping[ir.Value, ir.Node], by: Collection[str] | None = None) -> bool:
+    """Whether ``node`` alone reads what an operator of ``by`` gives, moved or not.
+
+    What rescales is meant where nothing is said: on the BPU functions too, as a Resize has the type of its result then.
+    """
     value = node.inputs[0] if node.inputs else None
     while value is not None and len(set(float_readers(value))) == 1 and not value.is_graph_output():
         producer = value.producer()
         if producer is None or len(producer.outputs) != 1:
             return False
         if not _moves(producer) and not (on_bpu(producer) and producer.op_type in RESIZES):
-            return heads.get(value, producer).op_type in (RESCALED if on_bpu(node) else RESCALED_LATE)
+            kinds = by or (RESCALED if on_bpu(node) else REQUANTISED)
+            return heads.get(value, producer).op_type in kinds
         value = producer.inputs[0]
     return False
 
@@ -638,10 +643,14 @@ GROUPS: Table[TiedTensors, Width] = Table(
 
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
-RESCALED_LATE = ("Conv", "ConvTranspose", "Add", "Sub", "Mul", "MatMul", "GlobalAveragePool", "Concat")
-"""Operators of whose results a Resize that left the BPU late has the type of its own result."""
+REQUANTISED = ("Conv", "ConvTranspose", "Add", "Sub", "Mul", "MatMul", "GlobalAveragePool", "Concat")
+"""Operators of whose results a Resize that left the BPU late has the type of its own result.
+
+What a Resize on the BPU gives of these alone is requantised to int16 for who asks; behind functions both stay int8, be
+it asked of the convolution behind, of all of them or of all nodes (36 of 36 branches of 12 functions on bayes-e).
+"""
 RESCALED = (
-    *RESCALED_LATE,
+    *REQUANTISED,
     *("Elu", "Erf", "Exp", "HzGelu", "HzHardSwish", "HzMish", "HzSwish", "LeakyRelu", "Log", "Pow", "Sin", "Sqrt"),
 )
 """Operators of whose results a Resize has the type of its own result (30 producers asked).

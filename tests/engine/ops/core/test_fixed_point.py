@@ -88,6 +88,12 @@ def test_multiplier_of_a_sum_has_one_shift(bits: int) -> None:
         )
 
 
+@pytest.mark.parametrize(("bits", "expected"), [(8, (16384, 9, 22)), (16, (32766, 17, 15))])
+def test_power_of_two_is_just_below_itself_in_int16(bits: int, expected: tuple[int, int, int]) -> None:
+    split = fp.requantization_of_pair(2.0**-17, bits)
+    assert (int(split.scale[0]), int(split.right_shift[0]), int(split.out_shift[0])) == expected
+
+
 def test_nothing_shifts_left_behind_a_multiplier() -> None:
     assert fp.requantization(1e7, 8).out_shift.tolist() == [0]
 
