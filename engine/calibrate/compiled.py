@@ -20,7 +20,7 @@ DIVERGENCES = Loop(
 LEAST_CUT = Loop(
     "engine.calibrate.statistics.divergence",
     "least_cut",
-    (_DOUBLES, _DOUBLES, _DOUBLES, _WHOLE, _NUMBERS, _WHOLE),
+    (_DOUBLES, _DOUBLES, _DOUBLES, _WHOLE, _NUMBERS, _NUMBERS, _NUMBERS, _WHOLE),
 )
 
 LOOPS = (PEAKS, KEEP_LARGER, COUNT, DIVERGENCES, LEAST_CUT)

@@ -56,8 +56,9 @@ class Histogram:
         middle, the first one for its own.
         """
         least = np.empty(1, np.int64)
-        room = np.empty(self.divergences.size, np.float32)
-        LEAST_CUT(self._counts_behind_the_first, self.divergences, *self._sums, room, least)
+        rounded = np.empty(self.divergences.size, np.float32)
+        shares, left = np.empty((2, self.counts.size), np.float32)
+        LEAST_CUT(self._counts_behind_the_first, self.divergences, *self._sums, rounded, shares, left, least)
         return int(least[0])
 
     @property

@@ -60,6 +60,8 @@ def least_cut(
     sums: NDArray[np.float64],
     filled: NDArray[np.int64],
     rounded: NDArray[np.float32],
+    shares: NDArray[np.float32],
+    left: NDArray[np.float32],
     least: NDArray[np.int64],
 ) -> None:
     """The cut with the least divergence into ``least``, as the original's float32 arithmetic has it.
@@ -72,24 +74,26 @@ def least_cut(
         counts, sums, filled: see :func:`divergences`.
         curve: what that wrote.
         rounded: room for divergences, shape (bins - 128,).
+        shares, left: room for what :func:`_hand_on` finds, shape (bins,).
         least: shape (1,), becomes the number of bins of the cut.
     """
     _add_up(counts, sums, filled)
+    _hand_on(counts, sums, shares, left)
     windows = curve.size - WINDOW + 1
     bound = curve[0]
     for window in range(windows):
         bound = min(bound, _mean(curve, window))
     bound += APART * max(1.0, bound)
     rounded[:] = np.nan
-    lowest = _rounded_divergence(counts, sums, filled, LEVELS)
+    lowest = _rounded_divergence(counts, sums, filled, shares, left, LEVELS)
     least[0] = LEVELS
     for window in range(windows):
         if _mean(curve, window) > bound:
             continue
         for cut in range(window, window + WINDOW):
             if np.isnan(rounded[cut]):
-                kept = np.floor(np.float64(_rounded_divergence(counts, sums, filled, LEVELS + cut)) * DECIMALS)
-                rounded[cut] = np.float32(kept / DECIMALS)
+                exact = _rounded_divergence(counts, sums, filled, shares, left, LEVELS + cut)
+                rounded[cut] = np.float32(np.floor(np.float64(exact) * DECIMALS) / DECIMALS)
         mean = _mean(rounded, window)
         if mean < np.float64(lowest):
             lowest = np.float32(mean)
@@ -117,8 +121,43 @@ def _add_up(counts: NDArray[np.float64], sums: NDArray[np.float64], filled: NDAr
 
 
 @entry
+def _hand_on(
+    counts: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    shares: NDArray[np.float32],
+    left: NDArray[np.float32],
+) -> None:
+    """The shares of P, which the original has in float32 and hands on from one cut to the next.
+
+    The last bin of the first cut holds what its own number and all behind it add up to, a sum of float32 shares in
+    float64. Every cut hands on what is left of that without the share of its last bin, which keeps the difference: a
+    float32 sum and a float32 difference, so that neither is the quotient of counts that it stands for.
+
+    Args:
+        counts, sums: see :func:`divergences`.
+        shares: becomes what every bin holds in the cuts that do not end with it.
+        left: becomes what every bin from the last of the first cut on holds in the cut that ends with it.
+    """
+    everything = np.float32(sums[counts.size])
+    behind = 0.0
+    for index in range(counts.size):
+        shares[index] = np.float32(counts[index]) / everything
+        if index >= LEVELS - 1:
+            behind += np.float64(shares[index])
+    left[LEVELS - 1] = np.float32(behind)
+    for index in range(LEVELS - 1, counts.size - 1):
+        left[index + 1] = left[index] - shares[index]
+        shares[index] = left[index] - left[index + 1]
+
+
+@entry
 def _rounded_divergence(
-    counts: NDArray[np.float64], sums: NDArray[np.float64], filled: NDArray[np.int64], bins: int
+    counts: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    filled: NDArray[np.int64],
+    shares: NDArray[np.float32],
+    left: NDArray[np.float32],
+    bins: int,
 ) -> np.float32:
     """KL(P || Q) of the cut after ``bins`` bins with every step in float32, one bin after the other.
 
@@ -129,7 +168,6 @@ def _rounded_divergence(
     below = sums[bins]
     tail = sums[counts.size] - below
     last = counts[bins - 1] + tail
-    everything = np.float32(sums[counts.size])
     full = filled[bins - 1] + (last > 0)
     size = bins // LEVELS
     start = (LEVELS - 1) * size
@@ -153,7 +191,7 @@ def _rounded_divergence(
         for index in range(first, end):
             count = last if index == bins - 1 else counts[index]
             if count > 0:
-                p = np.float32(count) / everything - taken
+                p = (left[index] if index == bins - 1 else shares[index]) - taken
                 if p <= 0 or share <= 0:
                     return np.float32(np.nan)
                 total += p * np.float32(math.log(p / share))

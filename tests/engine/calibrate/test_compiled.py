@@ -39,7 +39,8 @@ def _drawn(loop: Loop) -> list[Any]:
         case "least_cut":
             counts[0] = 0
             room = np.zeros(1025), np.zeros(1025, np.int64), np.zeros(1024 - 128, np.float32)
-            return [counts, Histogram(counts.astype(np.int64), 1.0).divergences, *room, np.zeros(1, np.int64)]
+            shares = np.zeros(1024, np.float32), np.zeros(1024, np.float32)
+            return [counts, Histogram(counts.astype(np.int64), 1.0).divergences, *room, *shares, np.zeros(1, np.int64)]
     raise AssertionError(f"no arguments for {loop.name}")
 
 

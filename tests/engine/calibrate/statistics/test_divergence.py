@@ -34,15 +34,21 @@ def rounded_by_rule(histogram: NDArray[np.int64]) -> NDArray[np.float32]:
     """The original's divergences before what is behind six decimals is cut off."""
     counts = histogram.copy()
     counts[0] = 0
+    handed = (counts / np.float32(counts.sum())).astype(np.float32)
+    own = handed.copy()
+    handed[LEVELS - 1] = handed[LEVELS - 1 :].sum(dtype=np.float64)
     curve = []
     for bins in range(LEVELS, counts.size):
+        if bins > LEVELS:
+            handed[bins - 1] = handed[bins - 2] - own[bins - 2]
+            handed[bins - 2] -= handed[bins - 1]
         p = counts[:bins].astype(np.float32)
         p[-1] = counts[bins - 1 :].sum()
         starts = np.arange(LEVELS) * (bins // LEVELS)
         filled = np.add.reduceat(p != 0, starts, dtype=np.float32)
         level = np.add.reduceat(counts[:bins], starts).astype(np.float32) / np.maximum(filled, np.float32(1))
         q = np.where(p != 0, level[np.minimum(np.arange(bins) // (bins // LEVELS), LEVELS - 1)], np.float32(0))
-        shares = smoothed(p / np.float32(counts.sum())), smoothed(q / np.float32(max(counts[:bins].sum(), 1)))
+        shares = smoothed(handed[:bins]), smoothed(q / np.float32(max(counts[:bins].sum(), 1)))
         ratio = shares[0] / shares[1]
         # Added up one after the other.
         curve.append(np.cumsum(shares[0] * np.log(ratio.astype(np.float64)).astype(np.float32), dtype=np.float32)[-1])
@@ -83,7 +89,7 @@ COUNTS = pytest.mark.parametrize(
         pytest.param(counts_of(RNG.standard_t(2, 5_000)), id="outliers"),
         pytest.param(counts_of(RNG.standard_normal(300), 1300), id="mostly empty bins"),
         pytest.param(np.eye(1, 1024, 1000, dtype=np.int64)[0], id="one filled bin"),
-        pytest.param(np.repeat(np.eye(1, 2, dtype=np.int64), 512), id="half"),
+        pytest.param(np.array([1] * 512 + [0] * 511 + [1]), id="half"),
     ],
 )
 
