@@ -206,7 +206,8 @@ def _has_its_own(head: ir.Value, site: ScaleSite, pinned: Collection[str]) -> bo
     reads = node.inputs[0]
     by_table = is_table(node) and reads is not None and str(before_calibration(reads).name) in site.calibrations
     is_wide = by_table and attribute(calibration, "qtype") == INT16
-    return is_wide or scale_source(node) != OWN
+    source = scale_source(node)
+    return is_wide or (source != OWN and source.fixed is None)
 
 
 def _computed_with(model: ir.Model) -> set[str]:

@@ -15,7 +15,7 @@ from engine.chips import Chip
 from engine.facts.devices import is_quantised, joins_on_request, on_bpu, refused_late
 from engine.facts.moves import ends_behind, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
-from engine.ir import is_calibration
+from engine.ir import before_calibration, is_calibration
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu
@@ -456,6 +456,12 @@ def _reads_for_bpu(node: ir.Node) -> bool:
     return on_bpu(node) or joins_on_request(node)
 
 
+def _is_of_convolution(node: ir.Node) -> bool:
+    """Whether a convolution gives what ``node`` does, or a Relu or Clip behind one (5 of 5 on bayes-e)."""
+    source = before_calibration(given(node, 0)).producer() if node.op_type in ("Relu", "Clip") else None
+    return node.op_type in CONVOLUTIONS or (source is not None and source.op_type in CONVOLUTIONS)
+
+
 def _is_left_to_late_movements(site: Calibrated) -> bool:
     """Whether the CPU computes the tensor by itself, and movements alone that left the BPU late read it."""
     node = site.producer
@@ -488,7 +494,7 @@ def _is_between_rectifiers(site: Calibrated) -> bool:
     producer, readers = site.producer, site.readers
     if producer.op_type == RECTIFIES and on_bpu(producer):
         reads = MOVED_OR_RECTIFIED
-    elif not on_bpu(producer) or _is_moved_or_enlarged(site):
+    elif (not on_bpu(producer) and producer.op_type not in QUANTISED_BEFORE_LATE) or _is_moved_or_enlarged(site):
         reads = frozenset({RECTIFIES})
     else:
         return False
@@ -533,9 +539,9 @@ BEFORE_SCALES: Table[Calibrated, Calibrate] = Table(
             "quantised as the first calibrated tensor behind them.",
             Pattern("is read by movements alone behind which it is quantised", _quantised_behind)
             & Pattern(
-                "is computed by the CPU for the BPU, by no convolution, and is no int16 mean or sum",
+                "is computed by the CPU for the BPU, by no convolution with its Relu, and is no int16 mean or sum",
                 lambda site: (
-                    site.producer.op_type not in CONVOLUTIONS
+                    not _is_of_convolution(site.producer)
                     and not (site.producer.op_type in REDUCTIONS and site.qtype == INT16)
                     and not on_bpu(site.producer)
                     and not refused_late(site.producer)

@@ -28,6 +28,7 @@ from engine.ops.core.reasons import SENTENCES, Code, Reason, because
 from engine.ops.foreign.composite import PREPROCESS
 from engine.ops.foreign.custom import is_custom
 from engine.ops.registry import rule_for
+from engine.rulebook.calibrated import QUANTISED_BEFORE_LATE
 from engine.rulebook.patterns import gives_rank, of_node, op, read_by
 from engine.rulebook.rule import BAYES, BERNOULLI, MeasuredApart, Pattern, Rule, Table
 
@@ -759,6 +760,15 @@ def _reads_cpu_result(site: DeviceSite) -> bool:
     return head is not None and not on_bpu(head) and head.op_type != PREPROCESS
 
 
+def _reads_floats_of_cpu(site: DeviceSite) -> bool:
+    """Whether the CPU computes what is read by what is not quantised in front of movements either.
+
+    A PRelu behind 11 operators that are asked for on the CPU, 16 branches each on bayes and bernoulli2.
+    """
+    head = before_calibration(given(site.node, 0)).producer()
+    return _reads_cpu_result(site) and head is not None and head.op_type not in QUANTISED_BEFORE_LATE
+
+
 def _resizes_asked(site: DeviceSite) -> bool:
     """Whether what the configuration sends to the CPU, where it joins, gives what is read, and no BPU node reads it."""
     value = before_calibration(given(site.node, 0))
@@ -786,8 +796,9 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.rectified-floats",
-            "A PRelu of what the CPU computes runs there too.",
-            NOT_ASKED & op("PRelu") & _site("reads what the CPU computes", _reads_cpu_result),
+            "A PRelu of what the CPU computes runs there too, unless a convolution, arithmetic, a reduction or a Clip, "
+            "Cos, Elu, LeakyRelu, Log, Reciprocal, Relu, Sin or Tan gives it.",
+            NOT_ASKED & op("PRelu") & _site("reads what the CPU computes as a float", _reads_floats_of_cpu),
             _late(Code.RECTIFIED_FLOATS),
         ),
         Rule(

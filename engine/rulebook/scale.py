@@ -294,13 +294,19 @@ def _fixed(site: ScaleSite) -> Iterator[Constraint]:
         if rule is None or calibration is None:
             continue
         result = calibration.outputs[0]
-        if index == 0 and (len(list(result.uses())) > 1 or result.is_graph_output()):
+        if index == 0 and (len(list(result.uses())) > 1 or result.is_graph_output() or _is_decided(calibration)):
             continue
         threshold = rule.fixed_thresholds(site.node, attribute(read or calibration, "qtype"))[index]
         if index == 1 and decided is not None:
-            threshold = decided
+            threshold = None if name in site.leads.values() else decided
         if threshold is not None:
             yield FixedThreshold(name, threshold)
+
+
+def _is_decided(calibration: ir.Node) -> bool:
+    """Whether a Softmax on the BPU gives the tensor, whose results have a fixed threshold."""
+    producer = given(calibration, 0).producer()
+    return producer is not None and scale_source(producer).fixed is not None
 
 
 def gate_of(site: ScaleSite) -> Gate | None:
