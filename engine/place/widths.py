@@ -14,7 +14,7 @@ from engine.facts.devices import is_quantised, on_bpu
 from engine.facts.moves import is_exact_sum, keeps_scale, moved_from
 from engine.graph import float_readers
 from engine.ops.registry import rule_for
-from engine.place.options import INT8, INT16, PlacementOptions, Refusal
+from engine.place.options import INT8, INT16, NodeTypes, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.width import (
     ASKED_ON_BPU,
@@ -159,7 +159,7 @@ def _sums(found: Sequence[list[ir.Node]]) -> list[tuple[list[ir.Node], int]]:
 
 
 def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
-    """All requests for type ``kind``, of nodes on the CPU too.
+    """All requests for type ``kind``, of nodes on the CPU too that are not sent there by name.
 
     So a convolution of one dimension on the CPU has int16 tensors beside it (21 of 25 branches on bayes-e with
     ``node_info``, 15 with ``set_Conv_input_int16``, 15 with ``set_all_nodes_int16`` on bayes), but for a mean over the
@@ -172,7 +172,7 @@ def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
     for node in network.model.graph:
         types = network.options.node_info.get(str(node.name))
         rule = rule_for(node)
-        if types is None or rule is None:
+        if types is None or rule is None or _is_sent_to_cpu(node, types, network.options):
             continue
         for index in rule.activations(node):
             value = node.inputs[index]
@@ -185,6 +185,11 @@ def _requests(network: _Network, kind: str, decided: Decided) -> Requests:
             meant = _meant(_with_activation(node, network.march), inside, network, decided)
             requests.setdefault(meant, {})[str(node.name), f"OutputType: {kind}"] = None
     return requests
+
+
+def _is_sent_to_cpu(node: ir.Node, types: NodeTypes, options: PlacementOptions) -> bool:
+    """Whether the configuration sends ``node`` to the CPU, where types that are asked of it are not known to hold."""
+    return not on_bpu(node) and (types.on == Device.CPU or str(node.name) in options.run_on_cpu)
 
 
 def _with_activation(node: ir.Node, march: Chip) -> ir.Value:
