@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from engine.graph import sole_reader
-from engine.ir import attribute, static_shape
+from engine.ir import MARK_STATE, attribute, static_shape
 from engine.optimize.base import (
     NodePass,
     absorb_next,
@@ -231,7 +231,13 @@ class MergeTransposes(NodePass):
 
 
 class RemoveUnusedNodes(RemoveUnusedNodesPass):
-    """Nodes whose results are not read."""
+    """Nodes whose results are not read; a ``GRU`` remembers the name of a last state that is not."""
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        for node in model.graph:
+            if is_standard(node, "GRU") and len(node.outputs) > 1 and node.outputs[1].name:
+                node.metadata_props[MARK_STATE] = node.outputs[1].name
+        return super().call(model)
 
     def ensures(self, model: ir.Model) -> None:
         """Check that every node has a result that is read or an output.

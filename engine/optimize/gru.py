@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.ir import attribute, static_shape
+from engine.ir import MARK_STATE, attribute, static_shape
 from engine.optimize.base import (
     Array,
     NodePass,
@@ -35,7 +35,7 @@ _DIRECTIONS = MappingProxyType(
 
 @dataclass(frozen=True)
 class _Gru:
-    """A direction of a ``GRU`` that starts from zero.
+    """A direction of a ``GRU``.
 
     Attributes:
         label: of this direction in names; empty where there is one alone.
@@ -45,6 +45,8 @@ class _Gru:
         names: of the three in the source; ``<node>_zeros`` of a bias that is not there.
         steps, batch, features, hidden: sizes.
         resets_product: whether the reset gate is applied to the product with the hidden state, not to the state.
+        given: the states of all directions before the first step, of shape (directions, batch, hidden); ``None`` of
+            zeros.
     """
 
     label: str
@@ -58,6 +60,7 @@ class _Gru:
     features: int
     hidden: int
     resets_product: bool
+    given: ir.Value | None
 
 
 class UnrollGru(NodePass):
@@ -69,8 +72,9 @@ class UnrollGru(NodePass):
     the first one's name. ``crnn_gru`` on two marches and ``min_gru``. Of two directions the second is unrolled behind
     the first, from the last step on, and both are joined (three drawn networks, ten asked on two marches). Where the
     state is reset and not the product with it (``linear_before_reset`` 0), that has the same numbers, and the first
-    step multiplies zeros (one drawn network, three asked). Other forms (given states or lengths, other activations,
-    long sequences) stay.
+    step multiplies zeros (one drawn network, three asked). A state that is given, an input of the network too, is what
+    the first step reads, of two directions its parts (seven asked on two marches). The last state has the name that it
+    has in the network, read or not. Other forms (lengths, other activations, long sequences) stay.
     """
 
     op_types = frozenset({"GRU"})
@@ -88,8 +92,12 @@ class UnrollGru(NodePass):
         if not cells:
             return False
         unrolled = _Unrolled(node, self._taken)
-        directions = [unrolled.direction(cell) for cell in cells]
-        substitute_outputs(node, unrolled.nodes, unrolled.results(directions))
+        begins = unrolled.begins(cells)
+        directions = [unrolled.direction(cell, begin) for cell, begin in zip(cells, begins, strict=True)]
+        results = unrolled.results(directions)
+        substitute_outputs(node, unrolled.nodes, results)
+        if len(cells) == 1 and directions[0].last not in results.values():
+            directions[0].last.name = node.metadata_props.get(MARK_STATE, directions[0].last.name)
         self._taken = unrolled.taken
         return True
 
@@ -123,13 +131,20 @@ class _Unrolled:
         self.taken = taken
         self._constants: dict[str, ir.Value] = {}
 
-    def direction(self, gru: _Gru) -> _States:
-        """The hidden states of ``gru``."""
+    def begins(self, cells: Sequence[_Gru]) -> Sequence[ir.Value | None]:
+        """The state of each direction before its first step; ``None`` of zeros."""
+        given = cells[0].given
+        if given is None or len(cells) == 1:
+            return [given] * len(cells)
+        return self._parts(given, len(cells))
+
+    def direction(self, gru: _Gru, begin: ir.Value | None) -> _States:
+        """The hidden states of ``gru``, which has the state ``begin`` before its first step."""
         self.gru = gru
         found: list[tuple[ir.Value, ir.Value]] = []
         steps = self._split()
         for x in reversed(steps) if gru.is_backward else steps:
-            state = self._step(x, found[-1][0] if found else None)
+            state = self._step(x, found[-1][0] if found else begin)
             shape = (1, 1, gru.batch, gru.hidden)
             found.append((state, self._reshape(self._take(), state, shape)))
         apart = [each for _, each in (reversed(found) if gru.is_backward else found)]
@@ -199,12 +214,18 @@ class _Unrolled:
 
     def _split(self) -> Sequence[ir.Value]:
         """The input of every step."""
-        source, name = self.node.inputs[0], self._take()
+        source = self.node.inputs[0]
         if source is None:
             raise ValueError(f"node {self.node.name!r} reads nothing")
         if self.gru.steps == 1:
+            self._skip(1)
             return [source]
-        made = make_split(graph_of(self.node), source, 0, [1] * self.gru.steps, name)
+        return self._parts(source, self.gru.steps)
+
+    def _parts(self, source: ir.Value, count: int) -> Sequence[ir.Value]:
+        """The ``count`` parts of ``source`` along its first axis."""
+        name = self._take()
+        made = make_split(graph_of(self.node), source, 0, [1] * count, name)
         for index, output in enumerate(made.outputs):
             output.name = f"{name}_out{index}"
         self.nodes.append(made)
@@ -275,7 +296,8 @@ def _read(node: ir.Node) -> tuple[_Gru, ...]:
     weight, recurrence, bias = (initializer_of(value) for value in given)
     if shape is None or weight is None or recurrence is None or (given[2] is not None and bias is None):
         return ()
-    if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS or weight.dtype != np.float32:
+    lengths, state = (*node.inputs[4:], None, None)[:2]
+    if lengths is not None or not 1 <= shape[0] <= MAX_STEPS or weight.dtype != np.float32:
         return ()
     direction = attribute(node, "direction", "forward")
     if direction not in _DIRECTIONS:
@@ -284,6 +306,7 @@ def _read(node: ir.Node) -> tuple[_Gru, ...]:
     if any(attribute(node, name, value) != value for name, value in plain.items()):
         return ()
     directions = _DIRECTIONS[direction]
+    begins_at_zero = state is None or ((array := initializer_of(state)) is not None and not array.any())
     expected = _ACTIVATIONS * len(directions)
     if tuple(attribute(node, "activations", expected)) != expected:
         return ()
@@ -300,13 +323,7 @@ def _read(node: ir.Node) -> tuple[_Gru, ...]:
             features=shape[2],
             hidden=int(recurrence.shape[2]),
             resets_product=bool(attribute(node, "linear_before_reset", 0)),
+            given=None if begins_at_zero else state,
         )
         for index, (label, is_backward) in enumerate(directions)
     )
-
-
-def _starts_from_zero(node: ir.Node) -> bool:
-    """Whether lengths are absent, and the initial state is absent or constant zeros."""
-    lengths, hidden = (*node.inputs[4:], None, None)[:2]
-    state = initializer_of(hidden)
-    return lengths is None and (hidden is None or (state is not None and not state.any()))

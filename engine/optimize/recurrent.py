@@ -35,7 +35,7 @@ DIRECTIONS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
 
 @dataclass(frozen=True)
 class _Lstm:
-    """An ``LSTM`` without peepholes that starts from zero.
+    """An ``LSTM`` without peepholes.
 
     Attributes:
         weights, recurrences: of all gates of all directions, float32, shape (directions * 4 * hidden, features) or
@@ -44,6 +44,7 @@ class _Lstm:
             ``None`` without.
         orders: 1 or -1 per direction.
         steps, batch, features, hidden: sizes.
+        given: hidden state and cell before the first step, each of shape (directions, batch, hidden); none of zeros.
     """
 
     weights: ir.Value
@@ -54,6 +55,7 @@ class _Lstm:
     batch: int
     features: int
     hidden: int
+    given: tuple[ir.Value, ...] = ()
 
     def kernel_rows(self, direction: int, gate: str) -> tuple[int, int]:
         """Rows of ``weights`` and ``recurrences`` that are those of ``gate``."""
@@ -71,10 +73,11 @@ class UnrollLstm(NodePass):
 
     The sequence is a line of pixels. One convolution per gate takes all steps at once and its result is split; at every
     step a convolution of the hidden state adds to it. States start at zero: the first step has no forget gate, and adds
-    the bias of the hidden state by itself. Directions are joined per step along the width, steps along the batch.
+    the bias of the hidden state by itself. Those that are given, inputs of the network too, are moved to pixels in
+    front of a direction, of two directions their parts (nine asked on two marches). Directions are joined per step
+    along the width, steps and last states along the batch.
     Results have the names that these nodes give them. All 1123 nodes of ``crnn_lstm`` on three marches, and the case of
-    LSTM of reference/operators.md. Other forms (peepholes, given states or lengths, other activations, long sequences)
-    stay.
+    LSTM of reference/operators.md. Other forms (peepholes, lengths, other activations, long sequences) stay.
     """
 
     op_types = frozenset({"LSTM"})
@@ -130,6 +133,7 @@ class _Unrolled:
     def direction(self, line: ir.Value, index: int) -> _Run:
         """The steps of direction ``index``."""
         lstm, order = self.lstm, self.lstm.orders[index]
+        begin = self._begin(index)
         shape = (lstm.batch, lstm.hidden, 1, lstm.steps)
         wholes = [
             self._product("conv", line, lstm.weights, index, gate, recurrent=False, shape=shape) for gate in GATES
@@ -138,8 +142,25 @@ class _Unrolled:
         states: list[tuple[ir.Value, ir.Value]] = []
         for step in range(lstm.steps)[::order]:
             given = {gate: values[step] for gate, values in parts.items()}
-            states.append(self._step(index, given, states[-1] if states else None))
+            states.append(self._step(index, given, states[-1] if states else begin))
         return _Run([hidden for hidden, _ in states[::order]], states[-1])
+
+    def _begin(self, index: int) -> tuple[ir.Value, ir.Value] | None:
+        """Hidden state and cell before the first step of direction ``index``; ``None`` of zeros."""
+        lstm = self.lstm
+        states: list[ir.Value] = []
+        for value in lstm.given:
+            own = value
+            if len(lstm.orders) > 1:
+                sizes = [1] * len(lstm.orders)
+                made = make_split(graph_of(self.node), value, 0, sizes, self._name("Split"))
+                for number, output in enumerate(made.outputs):
+                    output.name = f"{made.name}_out_{number}"
+                self.nodes.append(made)
+                own = made.outputs[index]
+            apart = self._reshape(own, (1, lstm.batch, lstm.hidden, 1))
+            states.append(self._op("Transpose", apart, perm=(1, 2, 3, 0)))
+        return (states[0], states[1]) if states else None
 
     def _step(
         self, direction: int, given: Mapping[str, ir.Value], before: tuple[ir.Value, ir.Value] | None
@@ -173,38 +194,46 @@ class _Unrolled:
     def results(self, runs: Sequence[_Run]) -> dict[ir.Value, ir.Value]:
         """What replaces the outputs of the node that are used: all hidden states, the last ones, the last cells."""
         found = {}
+        steps = self._joined_steps(runs)
         for index, output in enumerate(self.node.outputs):
             if not output.uses() and not output.is_graph_output():
                 continue
             if index == 0:
-                found[output] = self._all_states(runs)
+                found[output] = self._all_states(steps, len(runs))
             else:
-                found[output] = self._last_states([run.last[index - 1] for run in runs])
+                found[output] = self._last_states([run.last[index - 1] for run in runs], is_cell=index > 1)
         return found
 
-    def _all_states(self, runs: Sequence[_Run]) -> ir.Value:
-        """Shape (steps, directions, batch, hidden)."""
-        lstm = self.lstm
+    def _joined_steps(self, runs: Sequence[_Run]) -> Sequence[ir.Value]:
+        """Hidden states of all directions per step, shape (batch, hidden, 1, directions); made though not read."""
         joined = list(runs[0].hidden)
         if len(runs) > 1:
             shape = (*self._state_shape[:3], len(runs))
-            pairs = [[run.hidden[step] for run in runs] for step in range(lstm.steps)]
+            pairs = [[run.hidden[step] for run in runs] for step in range(self.lstm.steps)]
             joined = [self._op("Concat", *pair, shape=shape, axis=3) for pair in reversed(pairs)][::-1]
-        shape = (lstm.steps * lstm.batch, lstm.hidden, 1, len(runs))
+        return joined
+
+    def _all_states(self, joined: Sequence[ir.Value], directions: int) -> ir.Value:
+        """Shape (steps, directions, batch, hidden)."""
+        lstm = self.lstm
+        shape = (lstm.steps * lstm.batch, lstm.hidden, 1, directions)
         whole = joined[0] if lstm.steps == 1 else self._op("Concat", *joined, shape=shape, axis=0)
         turned = self._op("Transpose", whole, shape=(shape[0], shape[3], 1, shape[1]), perm=(0, 3, 2, 1))
-        shape = (lstm.steps, len(runs), lstm.batch, lstm.hidden)
+        shape = (lstm.steps, directions, lstm.batch, lstm.hidden)
         if lstm.batch == 1:
             return turned
-        apart = self._reshape(turned, (lstm.steps, lstm.batch, len(runs), lstm.hidden))
+        apart = self._reshape(turned, (lstm.steps, lstm.batch, directions, lstm.hidden))
         return self._op("Transpose", apart, shape=shape, perm=(0, 2, 1, 3))
 
-    def _last_states(self, states: Sequence[ir.Value]) -> ir.Value:
+    def _last_states(self, states: Sequence[ir.Value], *, is_cell: bool) -> ir.Value:
         """Shape (directions, batch, hidden)."""
         lstm = self.lstm
-        found = [self._reshape(state, (1, lstm.batch, lstm.hidden)) for state in states]
-        shape = (len(found), lstm.batch, lstm.hidden)
-        return found[0] if len(found) == 1 else self._op("Concat", *found, shape=shape, axis=0)
+        perm = (0, 1, 2, 3) if is_cell else (0, 2, 1, 3)
+        count = len(states)
+        joined = (count * lstm.batch, lstm.hidden, 1, 1)
+        whole = states[0] if count == 1 else self._op("Concat", *states, shape=joined, axis=0)
+        turned = self._op("Transpose", whole, shape=[joined[axis] for axis in perm], perm=perm)
+        return self._reshape(turned, (count, lstm.batch, lstm.hidden))
 
     def _name(self, op_type: str) -> str:
         """``<kind>_<node>_<number>``; functions keep their capital letter, as in the original's files."""
@@ -291,9 +320,10 @@ def _read(node: ir.Node) -> _Lstm | None:
         return None
     if weights is None or recurrences is None or weight.dtype != np.float32:
         return None
-    if not _starts_from_zero(node) or not 1 <= shape[0] <= MAX_STEPS:
-        return None
     orders = DIRECTIONS[str(attribute(node, "direction", "forward"))]
+    states = _given_states(node)
+    if states is None or not 1 <= shape[0] <= MAX_STEPS:
+        return None
     plain = {"layout": 0, "input_forget": 0, "clip": 0.0, "hidden_size": recurrence.shape[2]}
     if any(attribute(node, name, value) != value for name, value in plain.items()):
         return None
@@ -309,14 +339,23 @@ def _read(node: ir.Node) -> _Lstm | None:
         batch=shape[1],
         features=shape[2],
         hidden=int(recurrence.shape[2]),
+        given=states,
     )
 
 
 _ACTIVATIONS = ("Sigmoid", "Tanh", "Tanh")
 
 
-def _starts_from_zero(node: ir.Node) -> bool:
-    """Whether lengths and peepholes are absent, and initial states absent or constant zeros."""
+def _given_states(node: ir.Node) -> tuple[ir.Value, ...] | None:
+    """Hidden state and cell before the first step, none of zeros; ``None`` of a form that is not unrolled.
+
+    Such are lengths, peepholes, and one state alone.
+    """
     lengths, hidden, cell, peepholes = (*node.inputs[4:], None, None, None, None)[:4]
-    states = [initializer_of(value) for value in (hidden, cell) if value is not None]
-    return lengths is None and peepholes is None and all(array is not None and not array.any() for array in states)
+    states = [value for value in (hidden, cell) if value is not None]
+    arrays = [initializer_of(value) for value in states]
+    if lengths is not None or peepholes is not None:
+        return None
+    if all(array is not None and not array.any() for array in arrays):
+        return ()
+    return tuple(states) if len(states) == len(("hidden", "cell")) else None

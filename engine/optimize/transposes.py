@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -34,7 +36,7 @@ class TransposeToReshape(NodePass):
 
     def rewrite(self, node: ir.Node) -> bool:
         shape, perm = static_shape(node.inputs[0]), attribute(node, "perm")
-        if shape is None or perm is None or not keeps_order(node) or not _beside_reshape(node):
+        if shape is None or perm is None or not keeps_order(node) or not _beside_reshape(node) or _is_appended_to(node):
             return False
         target = np.asarray([shape[axis] for axis in perm], np.int64)
         reshape = make_node(
@@ -160,7 +162,8 @@ class ReshapeBeforeTransposes(NodePass):
     """Transpose, Reshape that only drops axes of length 1, Transpose: the ``Reshape`` goes first, one Transpose stays.
 
     The prototypes that the tokens of YOLOv13n are compared with (its published log, twice: only the last Transpose is
-    listed behind the ``Gemm``).
+    listed behind the ``Gemm``). So does one that appends an axis of length 1, in front of the steps of an ``LSTM``: the
+    appended one is the first of that length then (8 of 8 asked on two marches, one drawn).
     """
 
     op_types = frozenset({"Transpose"})
@@ -171,18 +174,43 @@ class ReshapeBeforeTransposes(NodePass):
             return False
         first, reshape = found
         source, inner, outer = (static_shape(v) for v in (first.inputs[0], first.outputs[0], reshape.outputs[0]))
-        axes = None if inner is None or outer is None else axes_without_ones(inner, outer)
-        if source is None or axes is None:
+        if source is None or inner is None or outer is None:
             return False
-        order = [attribute(first, "perm", ())[axis] for axis in axes]  # axes of the source, as the reshape leaves them
+        perm = list(attribute(first, "perm", ()))
+        # axes of the source, as the reshape has them
+        order = _appended(perm, source) if _is_appended_to(first) else None
+        if order is None:
+            axes = axes_without_ones(inner, outer)
+            if axes is None:
+                return False
+            order = [perm[axis] for axis in axes]
         kept = sorted(order)
+        sizes = [(*source, 1)[axis] for axis in kept]
         reshape.replace_input_with(0, first.inputs[0])
-        replace_constant(reshape, 1, np.asarray([source[axis] for axis in kept], np.int64))
-        reshape.outputs[0].shape = ir.Shape([source[axis] for axis in kept])
+        replace_constant(reshape, 1, np.asarray(sizes, np.int64))
+        reshape.outputs[0].shape = ir.Shape(sizes)
         perm = [kept.index(order[axis]) for axis in attribute(node, "perm", ())]
         node.attributes["perm"] = ir.AttrInt64s("perm", perm)
         graph_of(node).remove(first, safe=True)
         return True
+
+
+def _is_appended_to(first: ir.Node) -> bool:
+    """Whether the Transpose ``first`` moves what no Reshape gives to a Reshape and Transpose that append an axis."""
+    reader = sole_reader(first.outputs[0])
+    inner = static_shape(first.outputs[0])
+    if inner is None or not is_standard(reader, "Reshape") or reader is None:
+        return False
+    is_behind = is_standard(None if first.inputs[0] is None else first.inputs[0].producer(), "Reshape")
+    last = sole_reader(reader.outputs[0])
+    return not is_behind and static_shape(reader.outputs[0]) == (*inner, 1) and is_standard(last, "Transpose")
+
+
+def _appended(perm: Sequence[int], source: tuple[int, ...]) -> list[int]:
+    """``perm`` of ``source`` and an axis of length 1 behind it: of the axes of that length the last ones come first."""
+    sizes = (*source, 1)
+    ones = iter(sorted((axis for axis, size in enumerate(sizes) if size == 1), reverse=True))
+    return [next(ones) if sizes[axis] == 1 else axis for axis in (*perm, len(source))]
 
 
 def axes_without_ones(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:

@@ -121,3 +121,24 @@ def test_numbers_are_counted_through_all_cells_of_a_network() -> None:
 @pytest.mark.parametrize("march", ["bayes-e", "bernoulli2"])
 def test_unrolled_and_optimised_it_computes_the_same(march: str) -> None:
     assert "GRU" not in {item.op_type for item in optimized(gru(3, batch=2), march).graph}
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_a_given_state_is_what_the_first_step_reads(direction: str) -> None:
+    count = 1 + (direction == "bidirectional")
+    constants = {"w": normal(count, 12, 3), "r": normal(count, 12, 4), "b": normal(count, 24)}
+    cell = node("GRU", "x w r b _ h", "y last", name="G", hidden_size=4, linear_before_reset=1, direction=direction)
+    model = build([cell], {"x": (2, 1, 3), "h": (count, 1, 4)}, ["y", "last"], constants)
+    after = model.clone()
+    assert UnrollGru()(after).modified
+    assert_equivalent(model, after)
+    readers = {use.node.name for use in after.graph.inputs[1].uses()}
+    assert readers == ({"G0"} if count > 1 else {"G2_reshape_in", "G8_reshape_in", "G14_reshape_in", "G21"})
+    optimized(model)
+
+
+def test_a_last_state_that_nothing_reads_gives_its_name_to_the_last_sum() -> None:
+    constants = {"w": normal(1, 12, 3), "r": normal(1, 12, 4)}
+    cell = node("GRU", "x w r", "y last", name="G", hidden_size=4, linear_before_reset=1)
+    after = optimize(build([cell], {"x": (2, 1, 3)}, ["y"], constants), "bayes-e")
+    assert any(value.name == "last_reshape_reshape" for item in after.graph for value in item.outputs)

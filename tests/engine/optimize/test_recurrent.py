@@ -40,11 +40,12 @@ class Case:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a cell that starts from zero, without lengths, peepholes and options."""
+        """Whether it is a cell that starts from zero or from both states, without lengths, peepholes and options."""
         options = {"activations": USUAL, "clip": 0.0, "input_forget": 0}
         usual = all(self.attributes.get(name, value) == value for name, value in options.items())
         from_zero = not any(np.any(self.constants.get(name, 0)) for name in ("h", "c"))
-        return usual and from_zero and not self.constants.keys() & {"lengths", "p"}
+        begins = from_zero or self.constants.keys() >= {"h", "c"}
+        return usual and begins and not self.constants.keys() & {"lengths", "p"}
 
 
 @st.composite
@@ -142,3 +143,19 @@ def test_results_have_the_names_that_the_nodes_give() -> None:
     assert turned.op_type == "Transpose"
     assert relu.inputs[0] is turned.outputs[0]
     assert turned.outputs[0].name == f"{turned.name}_out"
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_given_states_are_moved_to_pixels_in_front_of_each_direction(direction: str) -> None:
+    """An input of the network is a state that the network does not know: streams hand it on (asked of the original)."""
+    count = 1 + (direction == "bidirectional")
+    rng = np.random.default_rng(1)
+    shapes = {"w": (count, 12, 2), "r": (count, 12, 3), "b": (count, 24)}
+    constants = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    names, ends = ["x", "w", "r", "b", "", "h", "c"], ["y", "last", "state"]
+    cell = helper.make_node("LSTM", names, ends, "n", hidden_size=3, direction=direction)
+    inputs = {"x": (2, 1, 2), "h": (count, 1, 3), "c": (count, 1, 3)}
+    _, after = applied(UnrollLstm(), build([cell], inputs, ends, constants))
+    first = {"split_n_2", "reshape_n_3", "transpose_n_4"} if count > 1 else {"reshape_n_2", "transpose_n_3"}
+    assert first <= {str(item.name) for item in after.graph}
+    assert "LSTM" not in census(optimized(build([cell], inputs, ends, constants)))
