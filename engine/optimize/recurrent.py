@@ -121,6 +121,7 @@ class _Unrolled:
     def __init__(self, node: ir.Node, lstm: _Lstm) -> None:
         self.node, self.lstm = node, lstm
         self.nodes: list[ir.Node] = []
+        self._left_out = 0
         self._constants: dict[str, ir.Value] = {}
 
     def line(self) -> ir.Value:
@@ -226,19 +227,21 @@ class _Unrolled:
         return self._op("Transpose", apart, shape=shape, perm=(0, 2, 1, 3))
 
     def _last_states(self, states: Sequence[ir.Value], *, is_cell: bool) -> ir.Value:
-        """Shape (directions, batch, hidden)."""
-        lstm = self.lstm
-        perm = (0, 1, 2, 3) if is_cell else (0, 2, 1, 3)
-        count = len(states)
+        """Shape (directions, batch, hidden); a number is left out where cells, unlike hidden states, are not turned."""
+        lstm, count = self.lstm, len(states)
         joined = (count * lstm.batch, lstm.hidden, 1, 1)
         whole = states[0] if count == 1 else self._op("Concat", *states, shape=joined, axis=0)
-        turned = self._op("Transpose", whole, shape=[joined[axis] for axis in perm], perm=perm)
-        return self._reshape(turned, (count, lstm.batch, lstm.hidden))
+        if is_cell:
+            self._left_out += 1
+        else:
+            turned = (joined[0], 1, lstm.hidden, 1)
+            whole = self._op("Transpose", whole, shape=turned, perm=(0, 2, 1, 3))
+        return self._reshape(whole, (count, lstm.batch, lstm.hidden))
 
     def _name(self, op_type: str) -> str:
         """``<kind>_<node>_<number>``; functions keep their capital letter, as in the original's files."""
         kind = op_type if op_type in ("Sigmoid", "Tanh") else op_type.lower()
-        return f"{kind}_{self.node.name}_{len(self.nodes)}"
+        return f"{kind}_{self.node.name}_{len(self.nodes) + self._left_out}"
 
     def _op(
         self,

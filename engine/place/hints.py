@@ -25,7 +25,7 @@ BY_OPERATOR = {
     "LpPool": "use MaxPool or AveragePool",
     "LRN": "train with BatchNormalization instead",
     "LpNormalization": f"write it as ReduceL2 and Div: {_REWRITE} norms",
-    "LSTM": "use an LSTM of constant weights and at most 64 steps, without initial states, sequence_lens, peepholes, "
+    "LSTM": "use an LSTM of constant weights and at most 64 steps, without sequence_lens, peepholes, "
     "clip or other activations: that is unrolled into convolutions",
     "Celu": "use Elu",
     "ThresholdedRelu": "use Relu",

@@ -126,8 +126,8 @@ REMEDIES = [
     operator(
         "LSTM",
         f"{HEAD}s = Reshape(Transpose(c, perm=[2, 0, 1, 3]), [8, 1, 64]); "
-        "y = LSTM(s, W(1, 16, 64), W(1, 16, 4), None, None, W(1, 1, 4), W(1, 1, 4), hidden_size=4)",
-        "without initial states",
+        "y = LSTM(s, W(1, 16, 64), W(1, 16, 4), hidden_size=4, clip=1.0)",
+        "clip or other activations",
         after=f"{HEAD}s = Reshape(Transpose(c, perm=[2, 0, 1, 3]), [8, 1, 64]); "
         "y = LSTM(s, W(1, 16, 64), W(1, 16, 4), hidden_size=4)",
     ),

@@ -58,6 +58,8 @@ NEEDED_BY = {
     "SplitBeforeTranspose": "split_before_transpose",
     "SumToAdd": "sum_of_two",
     "TransposeToReshape": "gemm_of_map_to_conv",
+    "UnrollGru": "gru_given_bayes-e",
+    "UnrollLstm": "lstm_given_bayes-e",
 }
 """A recorded network that needs the pass."""
 WITHOUT_CASE = {
@@ -72,8 +74,6 @@ WITHOUT_CASE = {
     "SinkReshapeBehindSplit": "published logs alone show it; the small network contradicts it",
     "SplitWideConv": "the original fails at the small one",
     "StandardActivations": "the original takes no operator set that has them",
-    "UnrollGru": "the original ends on the small one; one of more nodes shows it",
-    "UnrollLstm": "networks of more than 100 nodes show it",
     "WhereToProducts": "the original calls the parts otherwise, and does not fold constant conditions",
 }
 """Passes that no recorded network of a few nodes needs, and why."""
