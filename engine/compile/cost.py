@@ -22,6 +22,7 @@ from engine.compile.overheads import (
     average_us,
     is_averaged_by_pixel,
     is_plain,
+    only_summed,
     overhead_us,
     product_columns,
     small_table_elements,
@@ -127,12 +128,13 @@ def _beside_us(schedule: Schedule, latency: Latency) -> Iterator[float]:
     """Per layer, its overheads, and those that it has for the sake of the layer, or subgraph, before it."""
     costs = latency.overheads
     entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain}
+    summed = only_summed(schedule.layers)
     for layer, found in cut_tokens(schedule.layers):
         read = [(Overhead.READ_PIXEL, uneven_pixels(entering.pop(name))) for name in layer.inputs if name in entering]
         if not set(layer.inputs) <= set(schedule.input_names):  # where both enter, that is part of their arrangement
             read.append((Overhead.PRODUCT_COLUMN, product_columns(layer)))
         before = sum(amount * costs[overhead].us for overhead, amount in (*found, *read) if overhead in costs)
-        yield before + overhead_us(layer, schedule.overlap, latency)
+        yield before + overhead_us(layer, schedule.overlap, latency, summed)
 
 
 def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> float:
@@ -161,6 +163,8 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
     arranging = _arranging_ns(schedule, latency)
     makers, entering = {layer.output: layer for layer in schedule.layers}, schedule.input_names
     read = {name for layer in schedule.layers for name in layer.inputs}
+    sources = (_stacked_source(layer, makers) for layer in schedule.layers)
+    cut = {source.output for source in sources if source is not None}
     for layer, cost, arranged, (straight, detour) in zip(schedule.layers, found, arranging, traffic, strict=True):
         half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
@@ -193,21 +197,27 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             waits += unfused_wait_us(layer, latency) + wide_pool_us(layer, latency)
             moving = None
         waits += _stacked_us(layer, makers, latency) + _added_us(layer, latency)
+        if latency.alone is not None and layer.output in cut:
+            waits += latency.alone.stacked_token_us * layer.output_shape[0]
         yield Cost(work, straight + detour, detour, drains, overhead_us=waits, moving_us=moving)
 
 
 def _stacked_us(layer: Layer, makers: Mapping[str, Layer], latency: Latency) -> float:
     """What it takes besides to turn keys that were cut out of rows of pixels which lie one below the other."""
-    before, after = layer.input_shapes[0], layer.output_shape
-    if latency.alone is None or layer.kind is not CostKind.TRANSPOSE or before[-1] == after[-1]:
+    if latency.alone is None or _stacked_source(layer, makers) is None:
         return 0.0
+    alone, before = latency.alone, layer.input_shapes[0]
+    return alone.stacked_us + alone.stacked_row_us * math.prod(before[:-1]) + alone.stacked_column_us * before[-1]
+
+
+def _stacked_source(layer: Layer, makers: Mapping[str, Layer]) -> Layer | None:
+    """The reshape that cut such rows into the keys which a layer turns; None of other layers."""
+    if layer.kind is not CostKind.TRANSPOSE or layer.input_shapes[0][-1] == layer.output_shape[-1]:
+        return None
     source = makers.get(layer.inputs[0])
     while source is not None and source.kind in _MOVING and source.motion is not Motion.COLUMNS:
         source = makers.get(source.inputs[0])
-    if source is None or source.motion is not Motion.COLUMNS:
-        return 0.0
-    alone = latency.alone
-    return alone.stacked_us + alone.stacked_row_us * math.prod(before[:-1]) + alone.stacked_column_us * before[-1]
+    return source if source is not None and source.motion is Motion.COLUMNS else None
 
 
 def _added_us(layer: Layer, latency: Latency) -> float:
@@ -247,7 +257,8 @@ def subgraph_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> fl
         costs: of the layers, from :func:`layer_costs`.
         fitted: constants of the march, see ``docs/performance_model.md``.
     """
-    fixed = fitted.fixed_us + sum(cost.overhead_us for cost in costs)
+    alone = schedule.is_told_by_layer and fitted.alone_us is not None
+    fixed = (fitted.alone_us or 0.0 if alone else fitted.fixed_us) + sum(cost.overhead_us for cost in costs)
     if any(not tensor.inner for tensor in schedule.inputs):
         fixed += fitted.entry_us
     fixed += fitted.sync_us * waits_of(schedule, [cost.detour.loaded > 0 for cost in costs])

@@ -24,6 +24,21 @@ def joins_rows(layer: Layer) -> bool:
     return views and min(before[1:]) > 1 and after[-1] == before[2] * before[3]
 
 
+def lies_in_planes(layer: Layer, position: int, given: Layer | None) -> bool:
+    """Whether a layer reads the planes of a map (NCHW): a product of two maps does, and what reads it in that order.
+
+    Args:
+        layer: behind a layout change.
+        position: of its input.
+        given: computes the map.
+    """
+    if layer.kind is CostKind.MATMUL:
+        return True
+    shape = () if given is None else given.output_shape
+    turned = len(shape) == _MAP_RANK and (shape[0], shape[3], shape[1], shape[2])
+    return bool(turned) and tuple(layer.input_shapes[position]) == turned
+
+
 def becomes_cut(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> bool:
     """Whether a reshape and the transposition behind it make tokens of a map, which are cut into heads then."""
     turning = readers.get(layer.output, ())

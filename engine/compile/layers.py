@@ -131,6 +131,13 @@ class Layer(Record):
         return self.op_type == MAXIMUM
 
     @property
+    def does_nothing(self) -> bool:
+        """Whether it is a pool of windows of one pixel, or reduces a side of one element."""
+        if self.kind is CostKind.REDUCE:
+            return tuple(self.input_shapes[0]) == tuple(self.output_shape)
+        return self.kind is CostKind.POOL and self.kernel == (1, 1) == self.strides
+
+    @property
     def overlaps(self) -> bool:
         """Whether it takes the maximum of windows that overlap, in steps of one pixel or from within the map."""
         overlapping = self.largest_of_windows and self.kernel[0] > self.strides[0]

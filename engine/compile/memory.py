@@ -358,7 +358,8 @@ def relaid_bytes(
             if memory.relay_inputs and name in inputs:
                 relaid[name] = _rearranged_bytes(shape, layer.input_bits)
         if layer.output in outputs:
-            sizes = [activation_bytes(layer.output_shape, layer.output_bits, rows) for rows in memory.relay_outputs]
+            multiples = memory.relay_outputs[: _most_passes(layer)]
+            sizes = [activation_bytes(layer.output_shape, layer.output_bits, rows) for rows in multiples]
             if sum(sizes[:1]) > memory.relay_above:
                 relaid[layer.output] = sum(sizes)
         elif layer.output in spilled:
@@ -374,9 +375,21 @@ def relaid_bytes(
     return relaid
 
 
+def _most_passes(layer: Layer) -> int | None:
+    """How often results pass through DDR again that leave as they lie, not channel by channel: those of bytes do not,
+    nor does a single pixel; None: as often as others, as products of two maps do and what is moved.
+    """
+    product = layer.kind is CostKind.MATMUL and len(layer.inputs) > 1
+    if layer.planar or product or layer.kind in MOVEMENTS:
+        return None
+    return int(layer.output_bits == _ACCUMULATOR_BITS and math.prod(layer.output_shape[:-1]) > 1)
+
+
 def _rearranged_bytes(shape: Sequence[int], bits: int) -> int:
-    """Bytes by which an input passes through DDR again (O0): an image does not, other rows have at least 16 pixels."""
-    if shape[-1] <= IMAGE_CHANNELS:
+    """Bytes by which an input passes through DDR again (O0): an image or a single pixel does not, other rows have at
+    least 16 pixels.
+    """
+    if shape[-1] <= IMAGE_CHANNELS or math.prod(shape[:-1]) == 1:
         return 0
     laid = as_map(shape)
     if len(laid) != _MAP_RANK:

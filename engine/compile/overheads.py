@@ -6,7 +6,7 @@ A march's data say what each amount costs (:class:`~engine.chips.latency.Overhea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 
 from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
@@ -49,11 +49,39 @@ _SINGLE_WIDE = 4 / 3
 _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 
 
-def overhead_us(layer: Layer, overlap: Overlap, latency: Latency) -> float:
-    """Microseconds that ``layer`` takes besides computing and traffic."""
+def overhead_us(layer: Layer, overlap: Overlap, latency: Latency, summed: Collection[str] = ()) -> float:
+    """Microseconds that ``layer`` takes besides computing and traffic.
+
+    Args:
+        layer: of a subgraph.
+        overlap: of its loads and stores.
+        latency: of the march.
+        summed: names of what only sums take, from :func:`only_summed`.
+    """
     costs = latency.overheads
     found = amounts(layer, overlap, latency)
+    if layer.output in summed and Overhead.DEPTH_SUMMED in costs:
+        elements = _padded(layer.input_shapes[0], latency) / 1e3
+        found = ((Overhead.DEPTH_SUMMED, elements) if each[0] is Overhead.DEPTH_REDUCE else each for each in found)
     return sum(amount * costs[overhead].us for overhead, amount in found if overhead in costs)
+
+
+def only_summed(layers: Sequence[Layer]) -> frozenset[str]:
+    """Names of what only sums and differences of a subgraph take, and nothing outside of it."""
+    reading: dict[str, set[CostKind]] = {}
+    for layer in layers:
+        for name in layer.inputs:
+            reading.setdefault(name, set()).add(layer.kind)
+    return frozenset(
+        layer.output for layer in layers if reading.get(layer.output) == {CostKind.ADD} and not layer.leaves
+    )
+
+
+def _padded(shape: Sequence[int], latency: Latency) -> int:
+    """Elements of a map with the rows and pixels that the array computes with."""
+    *outer, height, width, channels = (1,) * (_MAP_RANK - len(shape)) + tuple(shape)
+    rows, pixels = round_up(height, latency.alignment.height), round_up(width, latency.alignment.width)
+    return math.prod(outer) * rows * pixels * channels
 
 
 def unfused_wait_us(layer: Layer, latency: Latency) -> float:

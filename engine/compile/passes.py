@@ -13,7 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.chips.latency import Alone, Latency
-from engine.compile.joining import JOINED_BITS, becomes_cut, joins_pixels, joins_rows, multiplies_heads
+from engine.compile.joining import (
+    JOINED_BITS,
+    becomes_cut,
+    joins_pixels,
+    joins_rows,
+    lies_in_planes,
+    multiplies_heads,
+)
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -163,6 +170,10 @@ class _Subgraph:
         )
         if turned:
             return Passes(2, self._laid(layer.output, shape), self._vectors(shape))
+        if layer.kind in _ARRAY and any(_reads_planes(reader, layer) for reader in readers):
+            return Passes(2, self._laid(layer.output, shape), self._plane(shape))
+        if layer.kind in _ARRAY and any(map(_cuts_or_turns_tokens, readers)):
+            return Passes(2, self._laid(layer.output, shape), self._pixels(shape))
         found = Passes()
         if any(map(_reduces_rows, readers)):
             found += Passes(2, self._laid(layer.output, shape), self._rows(shape))
@@ -206,6 +217,8 @@ class _Subgraph:
     def _own(self, layer: Layer) -> Passes | None:
         if any(len(shape) > _MAP_RANK for shape in _shapes(layer)) or layer.output_bits not in _BITS:
             return None
+        if layer.does_nothing:
+            return None
         if layer.kind is CostKind.LUT:
             return self._looked_up(layer)
         if self._joins_rows(layer):
@@ -236,7 +249,7 @@ class _Subgraph:
                 return self._parts(layer)
             case CostKind.ADD if layer.rescales:
                 return self._moved(layer, 2)
-            case CostKind.MUL | CostKind.ADD if len(layer.inputs) > 1:
+            case CostKind.MUL | CostKind.ADD:
                 return self._joined_before(layer)
             case CostKind.REDUCE:
                 return self._reduced(layer)
@@ -377,19 +390,23 @@ class _Subgraph:
         """A mean to a pixel, or over channels: where sums and products repeat it that is a convolution."""
         before, after = (_as_map(shape) for shape in (layer.input_shapes[0], layer.output_shape))
         read, size = self._laid(layer.inputs[0], before), self._laid(layer.output, after)
-        if before[0] > 1 or layer.largest:
+        if layer.largest:
             return None
-        if after[1:3] == (1, 1) != before[1:3] and min(before[1:3]) > 1:
-            pixel = self._repeated(after)
-            return Passes(4, read + size, size + pixel)
-        if before[1:3] != after[1:3] and before[-1] == after[-1]:
+        to_pixel = after[1:3] == (1, 1) != before[1:3] and min(before[1:3]) > 1
+        if before[1:3] != after[1:3] and before[-1] == after[-1] and not to_pixel:
+            transfers = _LINE_TRANSFERS * before[0]
             if not _reduces_rows(layer):
                 lines = self._plane(before)
                 again = self._turned_again(layer, before)
-                return Passes(_LINE_TRANSFERS, 2 * lines + size + again, lines + size + again)
+                return Passes(transfers, 2 * lines + size + again, lines + size + again)
             lines, width = self._rows(before), before[2]
             steps = lines * (_FOURTHS if width & (width - 1) == 0 else _HALVES) * (not self._alone.pixel_vectors)
-            return Passes(_LINE_TRANSFERS, 2 * lines + steps + size, lines + steps + size)
+            return Passes(transfers, 2 * lines + steps + size, lines + steps + size)
+        if before[0] > 1:
+            return None
+        if to_pixel:
+            pixel = self._repeated(after)
+            return Passes(4, read + size, size + pixel)
         if before[1:3] != after[1:3] or after[-1] != 1:
             return None
         if all(reader.kind in _SUMS for reader in self._readers.get(layer.output, ())):
@@ -482,7 +499,10 @@ class _Subgraph:
         return Passes(transfers, loaded + moved - once[0], stored + moved - once[1], sorted_pixels)
 
     def _joined_before(self, layer: Layer) -> Passes:
-        """A sum or product of two maps, or of a map and what is repeated: both become one map of twice the channels."""
+        """A sum or product of two maps, or of a map and what is repeated: both become one map of twice the channels.
+
+        A constant is repeated, too.
+        """
         size = self._laid(layer.output, layer.output_shape)
         names = dict(zip(layer.inputs, layer.input_shapes, strict=True))
         read = sum(size if shape == layer.output_shape else self._repeated(shape) for shape in names.values())
@@ -558,10 +578,13 @@ class _Subgraph:
 
     def _entering(self, name: str, layer: Layer) -> Passes:
         """What comes from outside is brought into blocks, once for all readers."""
+        maker = self._makers.get(name)
+        shape = layer.input_shapes[layer.inputs.index(name)]
+        if maker is not None and layer.kind in _ARRAY and self._gives_tokens(maker):
+            name = maker.inputs[0]
         if name in self._makers or name in self._entered:
             return Passes()
         self._entered.add(name)
-        shape = layer.input_shapes[layer.inputs.index(name)]
         if name not in self._inputs:  # a further part of a split
             size = self._laid(name, shape)
             return Passes(2, size, size)
@@ -570,6 +593,13 @@ class _Subgraph:
         if self._is_few(name) or layer.kind is CostKind.JOIN:
             found += Passes(2 * _maps(shape), blocks, self._laid(name, shape))
         return found
+
+    def _gives_tokens(self, layer: Layer) -> bool:
+        """Whether a reshape leaves the rows of tokens that come from outside as they are: the layer behind it reads
+        them.
+        """
+        views = layer.kind is CostKind.RESHAPE and layer.inputs[0] in self._inputs
+        return views and layer.input_shapes[0][-1] == layer.output_shape[-1]
 
     def _laid(self, name: str, shape: Sequence[int]) -> float:
         """Bytes of a map of int8, in blocks of few channels where a reader wants that, or its maker leaves it so."""
@@ -613,6 +643,24 @@ def turns_heads(layer: Layer) -> bool:
     before, after = layer.input_shapes[0], layer.output_shape
     turns = layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.ROWS and len(before) == len(after) == _MAP_RANK
     return turns and before[-1] == after[1] > 1 and before[0] == 1
+
+
+def _reads_planes(layer: Layer, given: Layer) -> bool:
+    """Whether a layer that moves nothing reads the planes of the map that ``given`` computes."""
+    return any(
+        name == given.output and position in layer.converted and lies_in_planes(layer, position, given)
+        for position, name in enumerate(layer.inputs)
+    )
+
+
+def _cuts_or_turns_tokens(layer: Layer) -> bool:
+    """Whether a layer cuts tokens, which lie in one row, into heads, or changes their rows and columns."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    if layer.converted or before[-1] == after[-1] or math.prod(before[:-2]) > 1 or before[-2] == 1:
+        return False
+    if layer.kind is CostKind.RESHAPE:
+        return layer.motion is Motion.ELEMENTS and before[-1] % after[-1] == 0
+    return layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.ROWS and before[-1] == after[-2]
 
 
 def _shuffles(layer: Layer) -> bool:

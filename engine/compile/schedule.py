@@ -13,6 +13,7 @@ from engine.compile.memory import Memory, planned, relaid_bytes
 from engine.compile.packing import Block
 from engine.compile.partition import Segment, is_layout_change
 from engine.compile.records import Name, Record, Size, TensorRecord
+from engine.compile.turned import turned_softmaxes
 from engine.ir import shape_of
 from engine.limits import beyond, limit
 
@@ -98,8 +99,8 @@ def schedule_of(
     Raises:
         ModelError: a tensor's shape is not static.
     """
-    inputs = _loaded(segment.nodes, nv12_inputs)
-    return schedule_layers(name, inputs, _stored(segment.nodes), layers_of(segment.nodes, block), memory)
+    layers = turned_softmaxes(layers_of(segment.nodes, block))
+    return schedule_layers(name, _loaded(segment.nodes, nv12_inputs), _stored(segment.nodes), layers, memory)
 
 
 def schedule_layers(

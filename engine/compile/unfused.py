@@ -15,7 +15,7 @@ from itertools import compress
 from types import MappingProxyType
 
 from engine.chips.latency import Latency, UnfusedLayer
-from engine.compile.joining import becomes_cut, joins_heads, multiplies_heads, restores_map
+from engine.compile.joining import becomes_cut, joins_heads, lies_in_planes, multiplies_heads, restores_map
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
@@ -42,6 +42,10 @@ whose rows are no whole blocks.
 """
 ROWS, LINES, PLANES, ELEMENTS = "rows", "lines", "planes", "elements"
 """Rows of the last dimension, rows of pixels, rows of each channel, and elements."""
+LAID, PIXELS, VECTORS = "laid", "pixels", "vectors"
+"""Bytes of rows of each channel with their padding, of a map that lies pixel by pixel in blocks of channels, and of
+pixels of which each lies in a vector, or in a quarter of one where its channels are few.
+"""
 ITEMS, PIECES, STRIPS, BATCH, UNEVEN, HALVES = "items", "pieces", "strips", "batch", "uneven", "halves"
 """What is waited for: rows that are cut into more than three dimensions; runs of elements that are moved by themselves;
 rows of planes that are joined, or cut out of joined ones, one after the other; maps of a batch beyond the first, each
@@ -111,7 +115,6 @@ _ALIKE: Mapping[str, str] = MappingProxyType(
         "resize_uneven": "resize",
         # rows of each channel are moved by themselves
         "planes": "join_uneven",
-        "to_matrix": "to_pixels",
         # whole rows are moved
         "regrouped": "rows_moved",
         "regrouped_deep": "rows_moved",
@@ -209,18 +212,19 @@ def unfused_parts(
             given = makers.get(layer.inputs[position])
             if given is not None and restores_map(given, makers):
                 continue
-            kind, rows = _conversion(layer, position, block)
-            turned = kind == "to_pixels" and turns_tokens(layer, position, makers)
+            kind = _conversion(layer, position, given)
+            turned = kind != "to_planes" and layer.kind is not CostKind.MATMUL and turns_tokens(layer, position, makers)
             if (layer.inputs[position], kind) not in changed:
                 changed.add((layer.inputs[position], kind))
                 shape = layer.input_shapes[position]
-                amounts = {BATCH: _as_map(shape)[0] - 1, ELEMENTS: math.prod(shape), PIECES: _pixels(shape)}
-                parts.append(("to_turned", amounts) if turned else (_called(kind), {ROWS: rows}))
+                tokens = {BATCH: _as_map(shape)[0] - 1, ELEMENTS: math.prod(shape), PIECES: _pixels(shape)}
+                amounts = {name: amount for name, amount in _amounts_of_change(kind, shape, block) if amount}
+                parts.append(("to_turned", tokens) if turned else (_called(kind), amounts))
         if _turns_values(layer, makers):
             kind = "values" if layer.input_shapes[0][2] > 1 else "value"
             parts.append((kind, {ELEMENTS: math.prod(layer.output_shape)}))
         if layer.copied:
-            parts.append(("to_pixels", {ROWS: _planes(layer.output_shape) * -(-layer.output_shape[-2] // block)}))
+            parts.append(("to_pixels", dict(_amounts_of_change("to_pixels", layer.output_shape, block))))
         wanted = _wanted(layer, readers)
         if wanted:
             parts.append((_called(wanted), dict(_amounts_of_map(layer.output_shape, layer.output_bits))))
@@ -251,13 +255,52 @@ def _wanted(layer: Layer, readers: Mapping[str, Sequence[Layer]]) -> str:
     return next((f"{WANTED}{kind}" for kind in _WANTING if kind in kinds), "")
 
 
-def _conversion(layer: Layer, position: int, block: int) -> tuple[str, float]:
-    """The kind of a layout change in front of a layer, and the vectors of rows of each channel that it moves."""
-    shape = _as_map(layer.input_shapes[position])
-    if layer.kind in _MOVING or layer.kind is CostKind.MATMUL:
-        kind = "to_planes" if layer.kind in _MOVING else "to_matrix"
-        return kind, math.prod(shape[:3]) * -(-shape[3] // block)
-    return "to_pixels", _few_planes(shape) * -(-shape[2] // block)
+def _conversion(layer: Layer, position: int, given: Layer | None) -> str:
+    """The kind of a layout change in front of a layer that reads what ``given`` computes."""
+    if layer.kind in _MOVING:
+        return "to_planes"
+    return "to_rows" if lies_in_planes(layer, position, given) else "to_pixels"
+
+
+def _amounts_of_change(kind: str, shape: Sequence[int], block: int) -> Iterator[tuple[str, float]]:
+    """What a layout change moves: vectors of rows of each channel, and the map as it lies pixel by pixel.
+
+    Args:
+        kind: from :func:`_conversion`.
+        shape: what the layer behind it reads.
+        block: pixels of a vector.
+    """
+    if kind != "to_pixels":  # what is read lies in the order of the dimensions
+        batch, channels, height, width = _as_map(shape)
+        rows = batch * channels * height
+        yield ROWS, rows * -(-width // block)
+        yield LAID, rows * sum(_padded_widths(width, block))
+        yield VECTORS, batch * height * width * _vector(channels, block)
+        yield PIXELS, batch * height * width * round_up(channels, _BLOCK)
+        yield BATCH, batch - 1
+        return
+    batch, height, width, channels = _as_map(shape)
+    vectors = -(-width // block)
+    padded = vectors * block if channels == 1 else sum(_padded_widths(width, block))
+    yield ROWS, _few_planes(shape) * vectors
+    yield PLANES, batch * height * channels * vectors
+    yield LAID, batch * height * channels * padded
+    yield PIXELS, batch * height * width * round_up(channels, _BLOCK)
+    yield BATCH, batch - 1
+
+
+def _vector(channels: int, block: int) -> int:
+    """Bytes in which the channels of a pixel lie: whole vectors, a quarter of one, or a block."""
+    if channels == 1:
+        return _BLOCK
+    return block // 4 if channels <= 2 * _BLOCK else round_up(channels, block)
+
+
+def _padded_widths(width: int, block: int) -> Iterator[int]:
+    """Pixels of the vectors of a row: whole ones, and a rest that is padded to a power of two."""
+    yield width // block * block
+    rest = width % block
+    yield max(1 << (rest - 1).bit_length(), 2 * _BLOCK) if rest else 0
 
 
 def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]) -> str:
@@ -265,6 +308,8 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
     match layer.kind:
         case CostKind.RESHAPE | CostKind.TRANSPOSE:
             return _movement(layer, makers, readers)
+        case CostKind.REDUCE | CostKind.POOL if layer.does_nothing:
+            return ""
         case CostKind.REDUCE if len(layer.output_shape) > _MAP_RANK:
             return "reduce_deep"
         case CostKind.REDUCE:
@@ -347,8 +392,8 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         if same_rows:
             deep = "_deep" if len(layer.input_shapes[0]) > _MAP_RANK else ""
             return f"regrouped{deep}" if _is_regrouped(layer) else ""
-    elif layer.motion is Motion.VIEW:
-        return ""
+    elif layer.motion is Motion.VIEW or (before is not None and before.motion is Motion.COLUMNS):
+        return ""  # nothing is moved, or it is with the rows that are cut in front
     attending = _of_attention(layer, makers, readers)
     if attending is not None:
         return attending

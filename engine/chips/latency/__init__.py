@@ -226,6 +226,7 @@ class Fitted(Data):
 
     Attributes:
         fixed_us: cost of a subgraph.
+        alone_us: the same at O0, where each layer loads and stores by itself; None: as elsewhere.
         entry_us: cost of a subgraph that reads what enters the model, besides.
         layer_us: cost of a layer of weights.
         mac_rate: multiply-accumulates per ns of a dense convolution.
@@ -263,6 +264,7 @@ class Fitted(Data):
     """
 
     fixed_us: float
+    alone_us: float | None = None
     entry_us: float = 0.0
     layer_us: float
     mac_rate: float
@@ -425,6 +427,8 @@ class Overhead(StrEnum):
     """Elements of what a dilated depthwise layer computes, phases padded, where such are sorted otherwise."""
     DEPTH_REDUCE = "depth_reduce"
     """Elements of maps of which one channel is left."""
+    DEPTH_SUMMED = "depth_summed"
+    """Elements, with their padding, of a map whose mean over channels only sums take: a convolution of one result."""
     SINGLE = "single"
     """Bytes of elements that are moved one at a time."""
     DEEP_SINGLE = "deep_single"
@@ -543,7 +547,8 @@ class Alone(Data):
         stacked_us: what it takes besides to turn keys that were cut out of rows of pixels which lie one below the
             other, ...
         stacked_row_us: ... for each of their rows, of all heads, ...
-        stacked_column_us: ... and for each column of a head.
+        stacked_column_us: ... for each column of a head, ...
+        stacked_token_us: ... and to cut them out, for each token.
         added_us: what it takes besides to add up a column of pixels, channel by channel, for which it is turned, ...
         added_element_ns: ... and for each element.
         layers: whose times the constants rest on.
@@ -558,6 +563,7 @@ class Alone(Data):
     stacked_us: float = 0.0
     stacked_row_us: float = 0.0
     stacked_column_us: float = 0.0
+    stacked_token_us: float = 0.0
     pixels: int
     plane_pixels: int
     pixel_vectors: bool = False

@@ -214,7 +214,8 @@ def test_a_subgraph_takes_its_busiest_engine_and_the_exposed_part_of_the_others(
     assert transfer == pytest.approx(5.0, rel=1e-3)
     assert subgraph_us(schedule, [cost], fitted) == pytest.approx(fixed + 10 + transfer / (1 + tiles))
     apart = schedule.model_copy(update={"overlap": Overlap.NONE})
-    assert subgraph_us(apart, [cost], fitted) == pytest.approx(fixed + 10 + transfer)
+    assert fitted.alone_us is not None
+    assert subgraph_us(apart, [cost], fitted) == pytest.approx(fitted.alone_us + 2.0 + 10 + transfer)
     detour = replace(cost, detour=traffic)
     borders = schedule.model_copy(update={"overlap": Overlap.BORDERS})
     assert subgraph_us(borders, [detour], fitted) == pytest.approx(fixed + 10 + transfer + fitted.begin_us)

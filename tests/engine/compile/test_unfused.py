@@ -103,12 +103,70 @@ def test_layout_changes_count_vectors_of_rows_once_for_all_readers() -> None:
     again = turned.model_copy(update={"name": "again", "output": "again"})
     first, second = unfused_parts([turned, again], BLOCK)
     assert [kind for kind, _ in first] == ["to_planes", "view"]
-    assert first[0][1] == {"rows": 64 * 8}
+    assert first[0][1]["rows"] == 64 * 8
     assert [kind for kind, _ in second] == ["view"]
     back = layer(CostKind.CONV, (1, 8, 200, 64), (1, 8, 200, 64), converted=(0,))
-    assert next(iter(unfused_parts([back], BLOCK)))[0] == ("to_pixels", {"rows": 8 * 64 * 2})
+    kind, amounts = next(iter(unfused_parts([back], BLOCK)))[0]
+    assert (kind, amounts["rows"], amounts["planes"], amounts["pixels"]) == ("to_pixels", 1024, 1024, 8 * 200 * 64)
     product = layer(CostKind.MATMUL, (1, 4, 16, 16), (1, 4, 16, 8), (1, 4, 8, 16), converted=(1,))
-    assert next(iter(unfused_parts([product], BLOCK)))[0] == ("to_pixels", {"rows": 4 * 8})
+    kind, amounts = next(iter(unfused_parts([product], BLOCK)))[0]
+    assert (kind, amounts["rows"], amounts["laid"]) == ("to_rows", 4 * 8, 4 * 8 * 16)
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "us"),
+    [
+        ("bayes-e", (1, 64, 64, 1), 15),
+        ("bayes-e", (1, 256, 256, 1), 144),
+        ("bayes-e", (1, 64, 64, 8), 55),
+        ("bayes-e", (1, 20, 20, 256), 492),
+        ("bayes", (1, 64, 64, 1), 19),
+        ("bayes", (1, 400, 192, 1), 169),
+        ("bayes", (1, 144, 144, 3), 116),
+        ("bayes", (1, 256, 256, 8), 491),
+    ],
+)
+def test_a_map_is_laid_out_pixel_by_pixel(march: str, shape: tuple[int, ...], us: float) -> None:
+    """Times of layout changes on the original's pages: rows of each channel are loaded, blocks of channels stored."""
+    latency = load_latency(march)
+    batch, height, width, channels = shape
+    read = layer(CostKind.RESHAPE, (batch, channels, height, width), (batch, channels, height * width))
+    read = read.model_copy(update={"motion": Motion.VIEW, "output": "map"})
+    table = layer(CostKind.LUT, shape, shape, converted=(0,)).model_copy(update={"inputs": ("map",)})
+    table = table.model_copy(update={"name": "table", "output": "table"})
+    alone = table.model_copy(update={"converted": ()})
+    whole, without = (list(unfused_costs([read, each], latency, {"x0"}))[1] for each in (table, alone))
+    moved = (whole.moved - without.moved) / 2 / 1000
+    taken = moved / latency.fitted.load_gbps + moved / latency.fitted.store_gbps
+    waits = whole.wait_us - without.wait_us
+    assert waits + taken * (1 + latency.unfused_work) == pytest.approx(us, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("march", "shape", "us"),
+    [
+        ("bayes-e", (1, 1, 49, 49), 9),
+        ("bayes-e", (1, 8, 64, 64), 56),
+        ("bayes-e", (1, 20, 20, 192), 90),
+        ("bayes", (1, 1, 400, 192), 81),
+        ("bayes", (1, 3, 144, 144), 78),
+        ("bayes", (1, 8, 256, 256), 373),
+    ],
+)
+def test_a_map_is_laid_out_row_by_row_for_products(march: str, shape: tuple[int, ...], us: float) -> None:
+    """Times of layout changes on the original's pages: rows of each channel are stored."""
+    latency = load_latency(march)
+    batch, channels, height, width = shape
+    given = layer(CostKind.LUT, (batch, height, width, channels), (batch, height, width, channels))
+    product = layer(CostKind.MATMUL, (*shape[:3], 8), shape, (*shape[:2], width, 8)).model_copy(
+        update={"name": "product", "output": "product", "inputs": ("y", "other")}
+    )
+    turned = product.model_copy(update={"converted": (0,)})
+    whole, without = (list(unfused_costs([given, each], latency, {"x0", "other"}))[1] for each in (turned, product))
+    moved = (whole.moved - without.moved) / 2 / 1000
+    taken = moved / latency.fitted.load_gbps + moved / latency.fitted.store_gbps
+    waits = whole.wait_us - without.wait_us
+    assert waits + taken * (1 + latency.unfused_work) == pytest.approx(us, rel=0.25)
 
 
 def test_movements_are_told_apart_by_what_they_move() -> None:
