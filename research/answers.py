@@ -45,6 +45,7 @@ APART_FILES = tuple(
         "_4155",
         "_4160",
         "_4165",
+        "_4170",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""
