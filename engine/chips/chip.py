@@ -36,6 +36,7 @@ class Limits:
         conv_1x1_channels: largest number of input channels of a 1x1 convolution.
         deconv_kernel: largest side of a transposed convolution's kernel.
         deconv_stride: largest stride of a transposed convolution.
+        deconv_even_strides: whether its strides must be even, on both sides.
         deconv_padding: largest padding of a transposed convolution on one side.
         deconv_output_padding: largest output padding of a transposed convolution.
         pool_kernel: largest side of a max-pooling window.
@@ -53,6 +54,7 @@ class Limits:
     conv_1x1_channels: int
     deconv_kernel: int
     deconv_stride: int
+    deconv_even_strides: bool
     deconv_padding: int
     deconv_output_padding: int
     pool_kernel: int

@@ -176,7 +176,11 @@ def transposed_convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[n
 
 
 class ConvTransposeRule(FloatRule):
-    """ConvTranspose; int8 only, its bias is 16 bit on every march (reference/arithmetic.md 2.9)."""
+    """ConvTranspose; int8 only, its bias is 16 bit on every march (reference/arithmetic.md 2.9).
+
+    One of 1 x 1, and one whose kernel is smaller than its stride on a side, runs on the CPU (9 of 9 kinds asked on
+    three marches); on bernoulli2 also one of stride 1 or 3 on a side (14 of 14 kinds; 2, 4 and mixed ones do not).
+    """
 
     op_types = ("ConvTranspose",)
     int16_inputs = False
@@ -197,8 +201,15 @@ class ConvTransposeRule(FloatRule):
             return because(Code.DILATION, limit=1)
         if max(shape_of(weight)[2:]) > march.limits.deconv_kernel:
             return because(Code.KERNEL, limit=march.limits.deconv_kernel)
-        if max(attribute(node, "strides", (1, 1))) > march.limits.deconv_stride:
+        kernel, strides = shape_of(weight)[2:], attribute(node, "strides", (1, 1))
+        if max(kernel) == 1:
+            return because(Code.DECONVOLUTION_PIXEL)
+        if march.limits.deconv_even_strides and any(stride % 2 for stride in strides):
+            return because(Code.DECONVOLUTION_STRIDE)
+        if max(strides) > march.limits.deconv_stride:
             return because(Code.STRIDE, limit=march.limits.deconv_stride)
+        if any(side < stride for side, stride in zip(kernel, strides, strict=True)):
+            return because(Code.DECONVOLUTION_GAPS)
         if max(attribute(node, "pads", (0,))) > march.limits.deconv_padding:
             return because(Code.PADDING, limit=march.limits.deconv_padding)
         if max(attribute(node, "output_padding", (0,))) > march.limits.deconv_output_padding:

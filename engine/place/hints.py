@@ -93,6 +93,10 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.RANKS_DIFFER: _SAME_RANK,
         Code.CONVOLUTION_2D: _TWO_DIMENSIONS,
         Code.DECONVOLUTION_2D: _TRANSPOSED,
+        Code.DECONVOLUTION_PIXEL: "use a Conv of 1x1, behind or in front of a Resize where it enlarges",
+        Code.DECONVOLUTION_STRIDE: "use strides of 2 or 4; of 1 use a Conv with the kernel turned by 180 degrees, "
+        "behind a Resize of mode nearest where one side is enlarged",
+        Code.DECONVOLUTION_GAPS: "let the kernel have the size of the stride, weights of 0 behind the others",
         Code.POOLING_2D: _POOLING,
         Code.LAST_AXIS: _LAST_AXIS,
         Code.NOT_FLOAT: _INDICES,

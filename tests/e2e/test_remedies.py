@@ -213,6 +213,28 @@ REMEDIES = [
         rewrite="conv_1d",
     ),
     Remedy(
+        Code.DECONVOLUTION_PIXEL,
+        "ConvTranspose",
+        f"{HEAD}y = ConvTranspose(c, W(8, 8, 1, 1)){TAIL}",
+        "a Conv of 1x1",
+        after=f"{HEAD}y = Conv(c, W(8, 8, 1, 1)){TAIL}",
+    ),
+    Remedy(
+        Code.DECONVOLUTION_GAPS,
+        "ConvTranspose",
+        f"{HEAD}y = ConvTranspose(c, W(8, 8, 2, 2), strides=[4, 4]){TAIL}",
+        "the size of the stride",
+        after=f"{HEAD}y = ConvTranspose(c, W(8, 8, 4, 4), strides=[4, 4]){TAIL}",
+    ),
+    Remedy(
+        Code.DECONVOLUTION_STRIDE,
+        "ConvTranspose",
+        f"{HEAD}y = ConvTranspose(c, W(8, 8, 3, 3), pads=[1, 1, 1, 1]){TAIL}",
+        "turned by 180 degrees",
+        after=f"{HEAD}y = Conv(c, W(8, 8, 3, 3), pads=[1, 1, 1, 1]){TAIL}",
+        march="bernoulli2",
+    ),
+    Remedy(
         Code.POOLING_2D,
         "MaxPool",
         f"{HEAD}p = MaxPool(Reshape(c, [1, 2, 4, 8, 8]), kernel_shape=[2, 2, 2], strides=[2, 2, 2]); "

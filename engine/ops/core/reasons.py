@@ -49,6 +49,9 @@ class Code(StrEnum):
     RANKS_DIFFER = "ranks_differ"
     CONVOLUTION_2D = "convolution_2d"
     DECONVOLUTION_2D = "deconvolution_2d"
+    DECONVOLUTION_PIXEL = "deconvolution_pixel"
+    DECONVOLUTION_STRIDE = "deconvolution_stride"
+    DECONVOLUTION_GAPS = "deconvolution_gaps"
     POOLING_2D = "pooling_2d"
     NOT_CONSTANT = "not_constant"
     EXPONENT_NOT_SCALAR = "exponent_not_scalar"
@@ -127,6 +130,9 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.RANKS_DIFFER: "operands of different rank",
         Code.CONVOLUTION_2D: "only 2-D convolutions run on the BPU",
         Code.DECONVOLUTION_2D: "only 2-D transposed convolutions run on the BPU",
+        Code.DECONVOLUTION_PIXEL: "a transposed convolution with a kernel of 1x1",
+        Code.DECONVOLUTION_STRIDE: "a transposed convolution with an odd stride, such as 1",
+        Code.DECONVOLUTION_GAPS: "a transposed convolution with a kernel smaller than its stride",
         Code.POOLING_2D: "only 2-D pooling runs on the BPU",
         Code.NOT_CONSTANT: "its {input} is not a constant",
         Code.EXPONENT_NOT_SCALAR: "its exponent is not a constant scalar",

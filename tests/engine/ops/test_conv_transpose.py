@@ -57,8 +57,8 @@ def test_channels_change_places_within_groups() -> None:
     np.testing.assert_array_equal(per_input_channel(by_output, 2), weights)
 
 
-def deconv(kernel: int = 2, **attributes: Any) -> ir.Node:
-    weights = constant("w", np.ones((2, 1, kernel, 1), np.float32))
+def deconv(kernel: int = 2, width: int = 1, **attributes: Any) -> ir.Node:
+    weights = constant("w", np.ones((2, 1, kernel, width), np.float32))
     return float_node("ConvTranspose", [tensor("x", 1, 2, 4, 4), weights], (1, 1, 8, 8), **attributes)
 
 
@@ -67,9 +67,16 @@ def deconv(kernel: int = 2, **attributes: Any) -> ir.Node:
     [
         ("bayes-e", 14, {"strides": [14, 1], "pads": [7, 0, 7, 0], "output_padding": [1, 0]}, None),
         ("bayes-e", 15, {}, Code.KERNEL),
+        ("bayes-e", 1, {"strides": [2, 2]}, Code.DECONVOLUTION_PIXEL),
+        ("bernoulli2", 1, {"strides": [2, 2]}, Code.DECONVOLUTION_PIXEL),
+        ("bayes-e", 2, {"strides": [1, 1]}, None),
+        ("bernoulli2", 2, {"strides": [2, 1]}, Code.DECONVOLUTION_STRIDE),
         ("bayes-e", 2, {"strides": [1, 15]}, Code.STRIDE),
-        ("bernoulli2", 2, {"strides": [8, 8]}, None),
-        ("bernoulli2", 2, {"strides": [9, 8]}, Code.STRIDE),
+        ("bernoulli2", 8, {"strides": [8, 8]}, None),
+        ("bernoulli2", 2, {"strides": [10, 8]}, Code.STRIDE),
+        ("bernoulli2", 3, {"strides": [3, 2]}, Code.DECONVOLUTION_STRIDE),
+        ("bayes-e", 3, {"strides": [3, 2]}, None),
+        ("bayes-e", 2, {"strides": [2, 4]}, Code.DECONVOLUTION_GAPS),
         ("bayes-e", 2, {"pads": [0, 0, 8, 0]}, Code.PADDING),
         ("bayes-e", 2, {"output_padding": [2, 0]}, Code.OUTPUT_PADDING),
         ("bayes-e", 2, {"dilations": [1, 2]}, Code.DILATION),
@@ -78,7 +85,7 @@ def deconv(kernel: int = 2, **attributes: Any) -> ir.Node:
 def test_sizes_up_to_the_limits_of_the_march(
     march: str, kernel: int, attributes: dict[str, Any], code: Code | None
 ) -> None:
-    assert refused(ConvTransposeRule(), deconv(kernel, **attributes), march) is code
+    assert refused(ConvTransposeRule(), deconv(kernel, kernel, **attributes), march) is code
 
 
 def test_weights_are_constants_and_only_an_activation_joins() -> None:
