@@ -92,7 +92,7 @@ def test_int16_is_granted_and_refused_by_march() -> None:
 
 def test_sigmoid_behind_a_transposed_convolution_is_int16_at_the_end() -> None:
     middle = [helper.make_node("ConvTranspose", ["c0", "k"], ["t"], name="Up"), one("Sigmoid", "t")]
-    model = network(middle, tail=False, constants={"k": np.ones((4, 4, 1, 1), np.float32)})
+    model = network(middle, tail=False, constants={"k": np.ones((4, 4, 2, 2), np.float32)})
     placed = place(model, "bayes-e", PlacementOptions())
     assert qtype(calibrated(placed)["t"]) == "int16"
     found = quantize(apply_thresholds(placed.model, None), "bayes-e")
@@ -104,7 +104,7 @@ def test_sigmoid_behind_a_transposed_convolution_is_int16_at_the_end() -> None:
 
 def test_transposed_convolution_that_is_asked_for_int16_has_none() -> None:
     middle = [helper.make_node("ConvTranspose", ["c0", "k"], ["t"], name="Up"), one("Tanh", "t")]
-    model = network(middle, constants={"k": np.ones((4, 4, 1, 1), np.float32)})
+    model = network(middle, constants={"k": np.ones((4, 4, 2, 2), np.float32)})
     options = PlacementOptions(node_info={"Up": NodeTypes(output_type="int16")})
     placed = place(model, "bayes-e", options)
     assert qtype(calibrated(placed)["t"]) == "int8"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from engine.chips import ChipFamily, load_chip
@@ -50,8 +51,8 @@ def test_a_result_at_the_end(op_type: str, output_type: str | None, asked_int8: 
 )
 def test_what_stands_against_int16_on_a_side(op_type: str, rules: list[str]) -> None:
     attributes = {"kernel_shape": [2, 2]} if op_type == "MaxPool" else {}
-    inputs = ("c0", "w0") if op_type == "ConvTranspose" else ("c0",)
-    model = network([one(op_type, *inputs, **attributes)])
+    inputs = ("c0", "k") if op_type == "ConvTranspose" else ("c0",)
+    model = network([one(op_type, *inputs, **attributes)], constants={"k": np.ones((4, 4, 2, 2), np.float32)})
     mark_placement(model, load_chip("bayes-e"))
     (node,) = (node for node in model.graph if node.name == "Middle")
     value = node.inputs[0]
