@@ -213,8 +213,11 @@ def log_ends(source: ir.Model) -> None:
 
 
 def log_renamed_outputs(original: ir.Model, optimized: ir.Model) -> None:
-    """Warn of outputs that have another name from here on, because the tensor that they are has it in the original."""
-    for before, after in zip(original.graph.outputs, optimized.graph.outputs, strict=True):
+    """Warn of outputs that have another name from here on, because the tensor that they are has it in the original.
+
+    Those that ``layer_out_dump`` adds stand behind them.
+    """
+    for before, after in zip(original.graph.outputs, optimized.graph.outputs, strict=False):
         if before.name != after.name:
             logger.warning("Output %s is called %s in the files, as in the original's", before.name, after.name)
 

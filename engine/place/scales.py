@@ -84,8 +84,8 @@ def mark_scales(
             terms += _terms_of(each, sources) if pinned.isdisjoint((operand, each)) else (name,)
         for member in (each for each, root in roots.items() if root == name):
             sources[member] = replace(sources[member], largest=terms)
-    for name in roots:
-        margin = book.margins.decide(calibrations[name], family)
+    for name, root in roots.items():
+        margin = book.margins.decide(calibrations[name], family) if name == root else None
         if margin is not None:
             fixed = sources[name].fixed
             more = {"margin": margin.then} if fixed is None else {"fixed": margin.then.of(fixed)}

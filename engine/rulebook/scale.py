@@ -666,8 +666,8 @@ Asked of 36 int16 scores with magnitudes of 0.06 to 4.3, rows of 8: up to 2.78 t
 on 1.1 times. So do all 22 others that are recorded: 0.06 to 1.7 and 4 to 229, rows of 4 to 64. int8 ones do where they
 are calibrated: 8 results of convolutions with ``set_model_output_int8``, and 35 of Sigmoids, of either type. Other
 readers take it too: 26 branches of five producers in front of a Softmax and of one of seven operators, on bayes-e and
-bernoulli2. A Relu behind the tensor has its threshold without the margin (4 of 4). Through a Reshape there is none
-(``min_fc``).
+bernoulli2. A Relu behind the tensor has its threshold without the margin (4 of 4), and so has a tensor that takes the
+scale of a Concat (one, int16, asked on bayes-e). Through a Reshape there is none (``min_fc``).
 """
 
 

@@ -42,11 +42,14 @@ def test_a_root_of_zero_is_zero_in_int16(tmp_path: Path, network: str, march: st
 
 @pytest.mark.parametrize("network", ["yh", "yc_only", "y_yh_yc", "gru_yh_init"])
 def test_recurrent_networks_give_their_states(tmp_path: Path, network: str) -> None:
-    """The original converts them; the recurrence runs on the CPU."""
+    """The original unrolls them into convolutions: asked, its operators and outputs are those here (4 of 4).
+
+    Cell states in int8 are up to 0.072 off.
+    """
     result = converted(tmp_path, f"lstm_{network}.onnx")
     assert worst_cosine(result) > 0.999
-    assert worst_error(result) < 0.03
-    assert on_cpu(result) & {"LSTM", "GRU"}
+    assert worst_error(result) < 0.08
+    assert not on_cpu(result) & {"LSTM", "GRU"}
 
 
 @pytest.mark.parametrize("opset", [9, 10, 11])
