@@ -243,8 +243,8 @@ def refuse_equal_outputs(first: ir.Value, second: ir.Value) -> None:
         named = "" if first_node is None or second_node is None else f" (nodes {first_node.name}, {second_node.name})"
         raise UnsupportedError(
             f"outputs {first.name} and {second.name}{named} hold the same tensor, for which the original has one name; "
-            "take one of them out of the model's outputs, or list the nodes of the others as output_nodes, or let "
-            "compatibility be clean"
+            "take one of them out of the model's outputs, or list the nodes of the others as output_nodes, or set "
+            "compatibility: clean in model_parameters"
         )
 
 
