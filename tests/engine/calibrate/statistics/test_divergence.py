@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.calibrate.statistics.bits import LEVELS, WINDOW
 from engine.calibrate.statistics.distribution import Histogram
-from engine.calibrate.statistics.divergence import APART, EMPTY
+from engine.calibrate.statistics.divergence import APART, EMPTY, _add_up, _hand_on, _rounded_divergence
 
 
 def curve_by_rule(histogram: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -118,3 +118,16 @@ def test_a_histogram_keeps_its_curve_and_its_counts() -> None:
     assert histogram.divergences is histogram.divergences
     assert histogram.least_cut == histogram.least_cut
     np.testing.assert_array_equal(histogram.counts, counts)
+
+
+def test_a_number_too_few_for_float32_shares_hides_no_cut_behind_it() -> None:
+    """One of a hundred millions, with more than half of them behind it: what is left is the same float32."""
+    counts = np.zeros(1024)
+    counts[1:280] = (4e7 / 30 * np.exp(-np.arange(1, 280) / 30)).astype(np.int64)
+    counts[[300, 1023]] = 1, 6e7
+    sums, filled = np.zeros(1025), np.zeros(1025, np.int64)
+    shares, left = np.empty((2, 1024), np.float32)
+    _add_up(counts, sums, filled)
+    _hand_on(counts, sums, shares, left)
+    assert shares[300] == 0
+    assert np.isfinite(_rounded_divergence(counts, sums, filled, shares, left, 400))
