@@ -34,6 +34,20 @@ def test_figures_do_not_depend_on_batches() -> None:
     assert whole.sqnr_db == pytest.approx(parts.sqnr_db)
 
 
+@pytest.mark.parametrize("shape", [(3, 7, 9001), (40, 900), (2, 65536)])
+def test_blocks_give_the_figures_of_whole_arrays(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(2)
+    floats = rng.standard_normal(shape).astype(np.float32)
+    ours = floats + 0.1 * rng.standard_normal(shape).astype(np.float32)
+    q, f = (array.reshape(len(array), -1).astype(np.float64) for array in (ours, floats))
+    expected = (q * f).sum(axis=1) / np.sqrt((q * q).sum(axis=1) * (f * f).sum(axis=1))
+    meter = FidelityMeter()
+    meter.update([np.moveaxis(np.ascontiguousarray(np.moveaxis(ours, 0, -1)), -1, 0)], [floats])
+    np.testing.assert_allclose(meter.cosines[:, 0], expected, rtol=1e-13)
+    assert meter.peak == np.abs(f - q).max()
+    assert meter.sqnr_db == pytest.approx(10 * np.log10((f * f).sum() / ((f - q) ** 2).sum()), rel=1e-12)
+
+
 def test_parts_count_as_one_vector_each_whatever_their_scale() -> None:
     """Boxes in pixels hide what happens to scores where both are one vector: 0.9999 there, 0 for the scores alone."""
     boxes, scores = np.full((2, 4), 100.0), np.array([[1.0, 0.0], [1.0, 0.0]])
