@@ -16,7 +16,7 @@ from engine.ir import before_calibration, calibration_nodes, calibration_of, rea
 from engine.ops.core.base import Tie
 from engine.ops.core.reasons import Code, Reason, because, reason_of
 from engine.ops.registry import rule_for
-from engine.rulebook.known import doubt_about
+from engine.rulebook.doubts import doubt_about
 from engine.rulebook.marks import remark, rules_behind
 from engine.terms import Device
 

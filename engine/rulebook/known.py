@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.rulebook.book import RULES
-from engine.rulebook.evidence import evidence_for
-
-MOST_OTHERWISE = 0.01
-"""Share of the recorded nodes of a rule at which the original may do otherwise before the rule is doubted."""
 MOST_NAMES, MOST_DOUBTS = 3, 4
 BETWEEN = "; "
 """Between several doubts about a node; none has it in itself."""
-HOW_TO_SETTLE = (
-    "ptqlab conformance hunt --toolchain CMD --network NET asks the original about these; what ptqlab ship builds does "
-    "not depend on them"
-)
+_KNOWN = "by rules that recorded conversions show"
 
 
-def doubt_about(rules: Iterable[str], unmeasured: str = "") -> str:
-    """Why it is not known that the original converts a node so; empty where it is.
-
-    Args:
-        rules: ids of the rules that decided the node.
-        unmeasured: operator and rank that no measured conversion has.
-    """
-    return BETWEEN.join(filter(None, (unmeasured, *map(_doubt, rules))))
-
-
-def _doubt(rule: str) -> str:
-    if rule in RULES and RULES[rule].measured is not None:  # asked by hand, since no replay shows it
-        return ""
-    evidence = evidence_for(rule)
-    if not evidence.cases:
-        return f"rule {rule} (no recorded conversion shows it)"
-    if evidence.provisional:
-        return f"rule {rule} (one network shows it)"
-    decided = evidence.nodes + evidence.contradicted
-    if evidence.contradicted > MOST_OTHERWISE * decided:
-        return f"rule {rule} (the original did otherwise at {evidence.contradicted} of {decided} nodes)"
-    return ""
+def how_to_settle(network: str = "NET") -> str:
+    """What tells how the original converts the nodes in doubt of ``network``, a file; a sentence without its stop."""
+    return (
+        f"ptqlab conformance hunt --toolchain CMD --network {network} asks the original about these; what ptqlab ship "
+        "builds does not depend on them"
+    )
 
 
 @dataclass(frozen=True)
@@ -59,7 +35,7 @@ class Known:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]]) -> Known:
-        """Take each node's name and the doubt about it (:func:`doubt_about`)."""
+        """Take each node's name and the doubt about it (:func:`engine.rulebook.doubts.doubt_about`)."""
         found = list(rows)
         doubts: dict[str, list[str]] = {}
         for name, doubt in found:
@@ -70,14 +46,36 @@ class Known:
         return cls(len(found), doubtful, {doubt: tuple(names) for doubt, names in ordered})
 
     def __str__(self) -> str:
-        if not self.doubts:
-            return f"all {self.nodes:,} nodes by rules that recorded conversions show"
+        return "; ".join((self.headline, *self.reasons))
+
+    @property
+    def headline(self) -> str:
+        """How many nodes rest on rules with evidence."""
+        return f"{_count(self)} nodes {_KNOWN}" if self.doubts else f"all {self.nodes:,} nodes {_KNOWN}"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What is doubted most, each with the first nodes that it concerns, and how much more there is."""
         shown = list(self.doubts.items())[:MOST_DOUBTS]
-        listed = "; ".join(f"{len(names)} by {doubt}: {_several(names)}" for doubt, names in shown)
+        listed = [f"{len(names)} by {doubt}: {_several(names)}" for doubt, names in shown]
         if rest := len(self.doubts) - len(shown):
-            listed += f"; and {rest} other reasons" if rest > 1 else "; and another reason"
-        known = self.nodes - self.doubtful
-        return f"{known:,} of {self.nodes:,} nodes by rules that recorded conversions show; {listed}. {HOW_TO_SETTLE}"
+            listed.append(f"and {rest} other reasons" if rest > 1 else "and another reason")
+        return tuple(listed)
+
+
+def in_short(conversions: Sequence[Known]) -> str:
+    """How far several conversions of one network are known, without names: from the worst to the best."""
+    doubts = {doubt for known in conversions for doubt in known.doubts}
+    if not doubts:
+        return f"all nodes {_KNOWN}"
+    ordered = sorted(conversions, key=lambda known: 1 - known.doubtful / known.nodes)
+    counts = dict.fromkeys(map(_count, (ordered[0], ordered[-1])))
+    reasons = "1 reason to doubt" if len(doubts) == 1 else f"{len(doubts)} reasons to doubt"
+    return f"{' to '.join(counts)} nodes {_KNOWN}; {reasons} the others"
+
+
+def _count(known: Known) -> str:
+    return f"{known.nodes - known.doubtful:,} of {known.nodes:,}"
 
 
 def _several(names: tuple[str, ...]) -> str:

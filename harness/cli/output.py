@@ -61,11 +61,12 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
 
     What changed since the baseline is left to ``ptqlab why`` and the page where everything passes.
     """
+    from engine.rulebook.known import how_to_settle
     from harness.gates.explanation import in_words
     from harness.gates.verdicts import Verdict
     from harness.report.compatibility import compatibility_line, compatibility_pairs
     from harness.report.results import REPORT_FILE, sweep_folder
-    from harness.report.tables import known_conversions, sweep_tables, warnings_of
+    from harness.report.tables import has_doubts, known_in_short, sweep_tables, warnings_of
     from harness.trials.trial import TrialStore
 
     console = open_console()
@@ -73,24 +74,23 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
         console.print(table)
         console.print()
     for line in _bad_figures(sweep):
-        console.print(line, style="red", soft_wrap=True, markup=False, highlight=False)
+        _show_line(console, line, "red")
     for whom, text in warnings_of(sweep):
-        console.print(f"WARNING: {whom}: {text}", style="yellow", soft_wrap=True, markup=False, highlight=False)
-    known, how_to_settle = known_conversions(sweep)
-    for whom, text in known:
-        console.print(f"conversion of {whom} known: {text}", soft_wrap=True, markup=False, highlight=False)
-    if how_to_settle:
-        console.print(how_to_settle, soft_wrap=True, markup=False, highlight=False)
+        _show_line(console, f"WARNING: {whom}: {text}", "yellow")
+    for whom, text in known_in_short(sweep):
+        _show_line(console, f"conversion of {whom} known: {text}")
+    if has_doubts(sweep):
+        _show_line(console, f"The page and ptqlab explain name the others; {how_to_settle()}")
     summary = sweep.summary
     for ship in summary.ships:
-        console.print(f"{ship.trial}: {ship}", soft_wrap=True, markup=False, highlight=False)
+        _show_line(console, f"{ship.trial}: {ship}")
     explanation = None if sweep.verdict is Verdict.PASS else summary.explanation
     for line in in_words(explanation) if explanation else ():
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        _show_line(console, line)
     pairs = compatibility_pairs(sweep, TrialStore(workdir / "trials"))
     line = compatibility_line(pairs, summary.suite.gates.significance)
     if line:
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        _show_line(console, line)
     against = f"baseline {sweep.baseline.name}" if sweep.baseline else "no baseline"
     console.print(
         f"{sweep.verdict.value}: {len(sweep.results)} trials, {len(sweep.failed)} failed, "
@@ -114,6 +114,11 @@ def show_sweep(sweep: Sweep, workdir: Path) -> None:
         )
     elif links is not None:
         console.print(f"{links.title:7} {links.how}", soft_wrap=True, highlight=False)
+
+
+def _show_line(console: Terminal, line: str, style: str | None = None) -> None:
+    """Print ``line``, on a terminal broken between words; whole where other programs may search it."""
+    console.print(line, style=style, soft_wrap=not console.is_terminal, highlight=False)
 
 
 def _bad_figures(sweep: Sweep) -> list[str]:

@@ -133,7 +133,7 @@ def _outcome(spec: TrialSpec, statistics: str, network: Network) -> Outcome:
         unmet=tuple(UnmetRequest(node=each.node, request=each.request, reason=each.reason) for each in unmet),
         doubts=run[DOUBTS],
         broken=run[BROKEN],
-        known=str(Known.of((row.node, row.doubt) for row in rows)) if rows else "",
+        known=Known.of((row.node, row.doubt) for row in rows) if rows else None,
         artefacts=_artefacts(run, results, scored, footprint),
         seconds=network.clock.seconds,
         peak_memory_mb=current_peak() / 1e6,

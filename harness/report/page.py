@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.pages import figure_data, figures_data, packed_plotly, rendered
 from engine.pages.colours import PALETTE
+from engine.rulebook.known import how_to_settle
 from harness.gates.baseline import read_baseline
 from harness.gates.choice import Choice
 from harness.gates.drift import drifts
@@ -27,7 +28,7 @@ from harness.report.night_data import nights_data
 from harness.report.node_data import chosen_trials, cosines_by_depth, profiles
 from harness.report.results import Sweep, sweep_folder
 from harness.report.sample_data import classes_data, worst_pictures
-from harness.report.tables import choice_text, cpu_times, known_conversions, warnings_of
+from harness.report.tables import choice_text, cpu_times, has_doubts, known_conversions, warnings_of
 from harness.report.templates import template
 from harness.report.trial_rows import table_of_trials
 from harness.trials.files import TRIAL_PAGE
@@ -76,7 +77,6 @@ def render(sweep: Sweep, workdir: Path) -> str:
         figures["parallel"] = parallel_figure(sweep.results, names)
     if any(night.anchor for night in nights):
         figures["drift"] = drift_figure(drifting, nights)
-    known, how_to_settle = known_conversions(sweep)
     return rendered(
         template(TEMPLATE),
         sweep=sweep,
@@ -99,8 +99,8 @@ def render(sweep: Sweep, workdir: Path) -> str:
         more_notes=len(notes) - MOST_NOTES,
         warnings=warned[:MOST_NOTES],
         more_warnings=len(warned) - MOST_NOTES,
-        known=known,
-        how_to_settle=how_to_settle,
+        known=known_conversions(sweep),
+        how_to_settle=how_to_settle() if has_doubts(sweep) else "",
         cpu_times=cpu_times(sweep),
         drifting=[drift for drift in drifting if drift.is_loss],
         nights=nights,

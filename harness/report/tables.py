@@ -11,7 +11,7 @@ from rich.text import Text
 
 from engine.board import cpu_statement
 from engine.cli.console import plain_table
-from engine.rulebook.known import HOW_TO_SETTLE
+from engine.rulebook.known import Known, in_short
 from engine.terms import CalibrationType
 from harness.gates.choice import Choice
 from harness.gates.drift import Drift
@@ -113,18 +113,30 @@ def warnings_of(sweep: Sweep) -> list[tuple[str, str]]:
     return found
 
 
-def known_conversions(sweep: Sweep) -> tuple[list[tuple[str, str]], str]:
-    """Whom a statement of how far the conversion is known concerns, and the statement; then what settles them all.
-
-    The last is empty where nothing is in doubt.
-    """
+def known_conversions(sweep: Sweep) -> list[tuple[str, str]]:
+    """Whom a statement of how far the conversion is known concerns, and the statement, with all that is doubted."""
     found: dict[str, list[TrialResult]] = {}
     for result in sweep.results:
-        if result.known:
-            found.setdefault(result.known, []).append(result)
-    remedy = f". {HOW_TO_SETTLE}"
-    texts = [(_whom(sweep, results), text.removesuffix(remedy)) for text, results in found.items()]
-    return texts, HOW_TO_SETTLE if any(text.endswith(remedy) for text in found) else ""
+        if result.known is not None:
+            found.setdefault(str(result.known), []).append(result)
+    return [(_whom(sweep, results), text) for text, results in found.items()]
+
+
+def known_in_short(sweep: Sweep) -> list[tuple[str, str]]:
+    """Models, and how far their conversions are known, a line for those that share it."""
+    by_model: dict[str, list[Known]] = {}
+    for result in sweep.results:
+        if result.known is not None:
+            by_model.setdefault(result.spec.model, []).append(result.known)
+    found: dict[str, list[str]] = {}
+    for model, conversions in by_model.items():
+        found.setdefault(in_short(conversions), []).append(model)
+    return [(several(models), text) for text, models in found.items()]
+
+
+def has_doubts(sweep: Sweep) -> bool:
+    """Whether of any node it is not known that the original converts it so."""
+    return any(result.known is not None and result.known.doubts for result in sweep.results)
 
 
 def _whom(sweep: Sweep, results: Sequence[TrialResult]) -> str:
@@ -149,7 +161,7 @@ def choice_text(choice: Choice, results: Sequence[TrialResult]) -> str:
     words.append(f"Best: {shown.spec.settings.label}{_worth(choice)}.")
     if len(choice.alike) > 1:
         alike = f"These {len(choice.alike)} of {choice.compared} settings cannot be told apart (≈)"
-        words.append(f"{alike}{_decided(choice, accuracy)}.")
+        words.append(f"{alike}: {decided}." if (decided := _decided(choice, accuracy)) else f"{alike}.")
     if choice.hopeless:
         words.append(_hopeless(choice, by_key))
     if choice.failing:
@@ -198,12 +210,16 @@ def _worth(choice: Choice) -> str:
 
 
 def _decided(choice: Choice, accuracy: Accuracy | None) -> str:
-    """How many images would tell how small a difference."""
+    """How many images would tell how small a difference, or that these do already."""
     found = choice.resolution
     if found is None or accuracy is None:
         return ""
     points = 100 * found.difference
-    return f": about {found.images} {accuracy.images} tell {points:g} {'point' if points == 1 else 'points'} apart"
+    words = f"{points:g} {'point' if points == 1 else 'points'}"
+    present = choice.samples if accuracy.informative is None else accuracy.informative
+    if found.images <= present:  # there is no finer step to speak of
+        return f"a difference of {words} would show on these images"
+    return f"about {found.images} {accuracy.images} tell {words} apart"
 
 
 def _title(results: Sequence[TrialResult]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.pages import figures_data, rendered
+from engine.rulebook.known import how_to_settle
 from harness.report.node_data import table_as_graph
 from harness.report.templates import template
 from harness.shipping.record import ShippedTrial
@@ -34,6 +35,7 @@ def render_trial(
         nodes=nodes,
         files=sorted(files),
         built=built,
+        how_to_settle=how_to_settle(),
         worst=WORST_FILE in files,
         plotly="",
         data=figures_data({}, graphs={"graph": table_as_graph(nodes)} if nodes else {}),

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from engine.board import BoardTimes, cpu_statement
 from engine.chips import March
 from engine.errors import MissingError
 from engine.ir import write_atomically
+from engine.rulebook.known import Known
 from harness.cards.folders import CardFolders
 from harness.extensions import digests_of_metric
 from harness.files.cache import content_key, load_arrays, save_arrays
@@ -172,7 +173,8 @@ class TrialResult(StrictModel):
         unmet: requested settings that could not be honoured.
         doubts: what is doubtful about the calibration samples, a sentence each.
         broken: outputs that no longer say what the float model's do.
-        known: how far it is known that the original converts the network so; empty for other engines.
+        known: how far it is known that the original converts the network so; None for other engines, and in results of
+            versions that kept it as a sentence.
         artefacts: digests of what its stages gave, by :class:`Artefact`.
         seconds: wall time by stage; stages that another trial had computed are missing.
         peak_memory_mb: greatest resident memory while it was computed, in 10^6 bytes; None where it failed.
@@ -190,12 +192,17 @@ class TrialResult(StrictModel):
     unmet: tuple[UnmetRequest, ...] = ()
     doubts: tuple[str, ...] = ()
     broken: BrokenOutputs = BrokenOutputs()
-    known: str = ""
+    known: Known | None = None
     artefacts: Mapping[Artefact, str] = Field(default_factory=dict)
     seconds: Mapping[str, float] = Field(default_factory=dict)
     peak_memory_mb: float | None = None
     finished_at: str = Field(default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
     cards: CardFolders = CardFolders()
+
+    @field_validator("known", mode="before")
+    @classmethod
+    def _not_a_sentence(cls, known: Any) -> Any:
+        return None if isinstance(known, str) else known
 
     @property
     def ok(self) -> bool:

@@ -6,6 +6,7 @@ It also lists the operators that the fast simulator has no instructions for.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,7 +113,7 @@ def explain(
         }
         say(json.dumps(content, indent=2))
     else:
-        _show(result, nodes, interpreted, doubts)
+        _show(model, result, nodes, interpreted, doubts)
         say(f"Thresholds: {basis}")
     if html is not None:
         say(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
@@ -204,6 +205,7 @@ def page(
     """The page: totals, the graph, a table of nodes, warnings, what is simulated slowly. It loads nothing."""
     from engine.page_links import PageKind, identity
     from engine.pages import GraphNode, figures_data, graph_data, package_loader, page_templates, rendered
+    from engine.rulebook.known import how_to_settle
 
     slowest = max((node.time_us or 0.0 for node in nodes), default=0.0)
     graph = [
@@ -229,18 +231,21 @@ def page(
         interpreted=interpreted,
         doubts=doubts,
         known=known_of(nodes),
+        how_to_settle=how_to_settle(),
         plotly="",
         data=figures_data({}, graphs={"graph": graph_data(graph)}),
     )
 
 
 def _show(
+    model: Path,
     result: ConversionResult,
     nodes: tuple[Explained, ...],
     interpreted: tuple[Interpreted, ...],
     doubts: tuple[str, ...],
 ) -> None:
     from engine.cli.console import open_console, plain_table
+    from engine.rulebook.known import how_to_settle
 
     words = ("reason and what to change",)
     table = plain_table("node", "on", "type", "dtype", "shape", figures=("us", "DDR bytes"), words=words)
@@ -271,6 +276,11 @@ def _show(
         console.print(f"  {entry.node} ({entry.op_type}): {entry.reason}", highlight=False, markup=False)
     if any(node.reason and node.rules for node in nodes):
         console.print("In brackets: the rules that decided; ptqlab rules show ID", highlight=False, markup=False)
-    console.print(f"Conversion known: {known_of(nodes)}", highlight=False, markup=False)
+    known = known_of(nodes)
+    console.print(f"Conversion known: {known.headline}", highlight=False, markup=False)
+    for reason in known.reasons:
+        console.print(f"  {reason}", highlight=False, markup=False)
+    if known.doubts:
+        console.print(how_to_settle(shlex.quote(str(model))), highlight=False, markup=False)
     for text in doubts:
         console.print(f"WARNING: {text}", highlight=False, markup=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.rulebook.known import Known
 from harness.cli.output import open_console, print_json, show_drift, show_skipped, show_sweep, show_trial
 from harness.gates import drift, nights
 from harness.gates.differences import Cause, Kind
@@ -72,8 +73,14 @@ def test_how_far_conversions_are_known_stands_below_the_tables(
 ) -> None:
     sweep = swept(tmp_path)
     good, bad = sweep.results
-    show_sweep(Sweep(sweep.summary, (good.model_copy(update={"known": "all 3 nodes"}), bad), None), tmp_path)
-    assert "conversion of net known: all 3 nodes\n" in capsys.readouterr().out
+    for known, text, doubted in (
+        (Known.of([("a", "")]), "all nodes by rules that recorded conversions show", False),
+        (Known.of([("a", "x")]), "0 of 1 nodes by rules that recorded conversions show; 1 reason to doubt", True),
+    ):
+        show_sweep(Sweep(sweep.summary, (good.model_copy(update={"known": known}), bad), None), tmp_path)
+        out = capsys.readouterr().out
+        assert f"conversion of net known: {text}" in out
+        assert ("ptqlab conformance hunt" in out) is doubted
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.REGRESSION])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.rulebook.known import Known
 from harness.gates.baseline import save_baseline, updated_baseline
 from harness.gates.differences import Cause, Kind
 from harness.gates.explanation import Explanation
@@ -260,10 +261,12 @@ def test_changes_stand_by_their_share_of_the_tolerance(sweep: Sweep, tmp_path: P
 
 def test_how_far_conversions_are_known_is_said_where_it_was_kept(sweep: Sweep, tmp_path: Path) -> None:
     assert 'id="known"' not in render(sweep, tmp_path)
-    results = tuple(result.model_copy(update={"known": "all <3> nodes"}) for result in sweep.results if result.ok)
+    known = Known.of([("<a>", "one <network>")])
+    results = tuple(result.model_copy(update={"known": known}) for result in sweep.results if result.ok)
     text = render(judged(Sweep(sweep.summary, results), References(), tmp_path), tmp_path)
     assert text.count('href="#known"') == text.count('id="known"') == 1
-    assert "all &lt;3&gt; nodes." in text
+    assert "1 by one &lt;network&gt;: &lt;a&gt;." in text
+    assert text.count("ptqlab conformance hunt") == 1
 
 
 def test_verdicts_are_counted_the_worst_first(sweep: Sweep) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from engine.rulebook.known import HOW_TO_SETTLE
+from engine.rulebook.known import Known
 from harness.gates.choice import Choice, CrossFit, Resolution
 from harness.gates.nights import Night
 from harness.report.results import Sweep
@@ -20,7 +20,9 @@ from harness.report.tables import (
     choice_text,
     comparison_table,
     drift_table,
+    has_doubts,
     known_conversions,
+    known_in_short,
     node_table,
     sweep_tables,
     trial_table,
@@ -57,14 +59,26 @@ def test_a_trial_shows_its_figures_failure_and_unmet_requests(sweep: Sweep) -> N
 
 
 def test_what_is_known_of_conversions_is_said_once_for_trials_that_share_it() -> None:
-    doubtful = f"2 of 3. {HOW_TO_SETTLE}"
-    specs = [("one", fakes.Settings(), "all 3"), ("one", fakes.KL, "all 3"), ("two", fakes.Settings(), doubtful)]
-    results = [
-        fakes.result(fakes.spec(model, settings)).model_copy(update={"known": text}) for model, settings, text in specs
+    sure, doubtful, other = Known.of([("a", "")]), Known.of([("a", "x")]), Known.of([("a", "y")])
+    specs = [
+        ("one", fakes.Settings(), sure),
+        ("one", fakes.KL, sure),
+        ("two", fakes.Settings(), doubtful),
+        ("two", fakes.KL, other),
     ]
-    texts = [("one", "all 3"), ("two", "2 of 3")]
-    assert known_conversions(finished.sweep(results)) == (texts, HOW_TO_SETTLE)
-    assert known_conversions(finished.sweep(results[:2])) == (texts[:1], "")
+    results = [
+        fakes.result(fakes.spec(model, settings)).model_copy(update={"known": known})
+        for model, settings, known in specs
+    ]
+    texts = [("one", str(sure)), ("two/bayes-e/max", str(doubtful)), ("two/bayes-e/kl", str(other))]
+    assert known_conversions(finished.sweep(results)) == texts
+    assert known_conversions(finished.sweep(results[:2])) == texts[:1]
+    short = [("one", "all nodes by rules that recorded conversions show")]
+    assert known_in_short(finished.sweep(results[:2])) == short
+    doubts = "0 of 1 nodes by rules that recorded conversions show; 2 reasons to doubt the others"
+    assert known_in_short(finished.sweep(results)) == [*short, ("two", doubts)]
+    assert has_doubts(finished.sweep(results))
+    assert not has_doubts(finished.sweep(results[:2]))
 
 
 def test_warnings_name_trials_that_share_them_once() -> None:
@@ -183,6 +197,10 @@ def test_what_is_recommended_and_what_it_is_worth_elsewhere() -> None:
         "The float model finds objects in 19 of 50 images. Best: max, chosen by 76 % of random halves; what they "
         "choose has Δ -1.00 pt on their own images and -2.50 pt on the others. These 3 of 7 settings cannot be told "
         "apart (≈): about 150 images with objects tell 5 points apart. Not considered: 2 that fail a gate."
+    )
+    fine = choice.model_copy(update={"resolution": Resolution(difference=0.001, images=1)})
+    assert "cannot be told apart (≈): a difference of 0.1 points would show on these images." in choice_text(
+        fine, [found]
     )
     alone = choice.model_copy(update={"alike": ("a",), "cross_fit": None, "failing": 0})
     assert choice_text(alone, [result]) == "Best: max."

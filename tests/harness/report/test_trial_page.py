@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.rulebook.known import Known
 from harness.report.templates import template
 from harness.report.trial_page import render_trial
 from harness.trials.figures import BrokenOutputs
@@ -31,5 +32,6 @@ def test_how_far_the_conversion_is_known_stands_on_the_page() -> None:
     plain = fakes.result(fakes.spec())
     heading = "<h2>How far the conversion is known</h2>"
     assert heading not in render_trial(plain, fakes.NODES, {}).decode()
-    text = render_trial(plain.model_copy(update={"known": "all 3 nodes"}), fakes.NODES, {}).decode()
-    assert text.index(heading) < text.index("<p>all 3 nodes.</p>")
+    known = Known.of([("a", ""), ("<b>", "x")])
+    text = render_trial(plain.model_copy(update={"known": known}), fakes.NODES, {}).decode()
+    assert text.index(heading) < text.index("1 by x: &lt;b&gt;. ptqlab conformance hunt")

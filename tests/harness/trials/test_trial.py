@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.errors import MissingError
+from engine.rulebook.known import Known
 from harness.files.exchange import Exchange
-from harness.trials.trial import RESULT_FILE, Outcome, TrialStore
+from harness.trials.trial import RESULT_FILE, Outcome, TrialResult, TrialStore
 from tests.harness import fakes
 
 
@@ -33,6 +35,14 @@ def test_an_outcome_survives_in_its_folder(tmp_path: Path) -> None:
     assert store.get(trial) == outcome.result
     assert store.nodes(trial.key) == list(fakes.NODES)
     np.testing.assert_array_equal(store.predictions(trial.key)["per_sample"], fakes.hits(3))
+
+
+def test_what_is_known_of_a_conversion_survives_and_sentences_of_older_versions_do_not(tmp_path: Path) -> None:
+    known = Known.of([("a", ""), ("b", "rule x (one network shows it)")])
+    result = fakes.result(fakes.spec()).model_copy(update={"known": known})
+    assert TrialResult.model_validate_json(result.model_dump_json()).known == known
+    old = json.loads(result.model_dump_json()) | {"known": "all 3 nodes by rules that recorded conversions show"}
+    assert TrialResult.model_validate_json(json.dumps(old)).known is None
 
 
 def test_a_newer_outcome_replaces_the_older_and_leaves_no_rest(tmp_path: Path) -> None:
