@@ -150,10 +150,8 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
         ModelError: the file is missing, is not an ONNX model, or its external data lie outside its folder.
     """
     path = Path(path)
-    if not os.path.isfile(path):  # unlike Path.is_file, it takes names that no file can have
-        raise ModelError(f"{path}: no such model file")
+    proto = read_proto(path)
     try:
-        proto = onnx.load_model_from_string(without_notice(path.read_bytes()))
         check_texts(proto)
         _check_external_data(proto, path)
         check_bounds(proto, path)
@@ -163,11 +161,34 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
             raise ModelError(f"{path}: not an ONNX model: it has no graph outputs")
         return ir.from_proto(proto)
     except _UNREADABLE as error:
-        reason = _OTHER_FILES.get(path.suffix.lower()) or _by_content(path)
-        if not reason and isinstance(error, DecodeError):
-            reason = _DAMAGED
-        reason = reason or str(error).removeprefix(_UNPARSED).removeprefix(": ")
-        raise ModelError(f"{path}: {_UNPARSED}" + (f" ({reason})" if reason else "")) from error
+        raise _unreadable(path, error) from error
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """The content of an ONNX file, nothing checked and without external data; a first line of :func:`with_notice` is
+    skipped.
+
+    Raises:
+        ModelError: the file is missing, empty or not an ONNX model.
+    """
+    if not os.path.isfile(path):  # unlike Path.is_file, it takes names that no file can have
+        raise ModelError(f"{path}: no such model file")
+    try:
+        data = path.read_bytes()
+        if not data:
+            raise ModelError(f"{path}: the file is empty: copy it again, or export it again")
+        return onnx.load_model_from_string(without_notice(data))
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ModelError:
+    """What is wrong with a file that is no ONNX model or a damaged one, and what to do."""
+    reason = _OTHER_FILES.get(path.suffix.lower()) or _by_content(path)
+    if not reason and isinstance(error, DecodeError):
+        reason = _DAMAGED
+    reason = reason or str(error).removeprefix(_UNPARSED).removeprefix(": ")
+    return ModelError(f"{path}: {_UNPARSED}" + (f" ({reason})" if reason else ""))
 
 
 def _by_content(path: Path) -> str:

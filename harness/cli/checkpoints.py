@@ -88,9 +88,7 @@ def described_images(model: Path, images: Path | None, data: Path | None, links:
         say(f"data        {described.split} of {data}: {count}{found}; {len(described.names)} class names")
         return found, described.names
     if images is None:
-        raise ConfigError(
-            f"{model}: give the images to sweep the network on: ptqlab run {model} --images DIR, or --data data.yaml"
-        )
+        raise ConfigError(f"{model}: give the images to sweep the network on: --images DIR, or --data data.yaml")
     return _images_folder(images), ()
 
 

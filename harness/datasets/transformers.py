@@ -33,6 +33,9 @@ Size = tuple[PositiveInt, PositiveInt]
 """Height and width in pixels."""
 
 
+_DAMAGED = "it is damaged, or no image: copy it again, or take it out of the folder"
+
+
 def read_image(path: Path, mode: ReadMode) -> Image:
     """An image file: ``opencv`` BGR 0..255, ``skimage`` RGB 0..1; gray images get three equal channels.
 
@@ -45,9 +48,9 @@ def read_image(path: Path, mode: ReadMode) -> Image:
         try:
             found = cv2.imdecode(np.frombuffer(_bytes_of(path), np.uint8), cv2.IMREAD_COLOR)
         except cv2.error as error:  # an empty file, or more pixels than it takes
-            raise CalibrationDataError(f"{path}: cannot be read as an image: {error.err}") from error
+            raise CalibrationDataError(f"{path}: cannot be read as an image: {error.err}; {_DAMAGED}") from error
         if found is None:
-            raise CalibrationDataError(f"{path}: cannot be read as an image")
+            raise CalibrationDataError(f"{path}: cannot be read as an image; {_DAMAGED}")
         image: Image = np.asarray(found, np.float32)
         return image
     io, util = _require("skimage.io"), _require("skimage.util")
@@ -55,7 +58,7 @@ def read_image(path: Path, mode: ReadMode) -> Image:
     try:
         pixels = util.img_as_float32(io.imread(path))
     except Exception as error:  # Pillow's readers raise what damaged content leads to
-        raise CalibrationDataError(f"{path}: cannot be read as an image: {error}") from error
+        raise CalibrationDataError(f"{path}: cannot be read as an image: {error}; {_DAMAGED}") from error
     if pixels.ndim not in (2, 3):
         raise CalibrationDataError(f"{path}: holds an array of {pixels.shape}, expected one image")
     if pixels.ndim == 2:

@@ -122,13 +122,17 @@ def _format(path: Path, value: onnx.ValueInfoProto, file: Path, array: NDArray[A
     given = f"{path}: input {value.name} has shape {shape_words(value)} (?: open)"
     kinds: Mapping[int, Literal["float32", "int32", "int64"]] = {
         onnx.TensorProto.FLOAT: "float32",
+        onnx.TensorProto.FLOAT16: "float32",  # as which the network is computed
+        onnx.TensorProto.DOUBLE: "float32",
         onnx.TensorProto.INT32: "int32",
         onnx.TensorProto.INT64: "int64",
     }
     kind = value.type.tensor_type.elem_type
     if kind not in kinds:
         name = onnx.TensorProto.DataType.Name(kind)
-        raise ConfigError(f"{path}: input {value.name} has type {name}, expected FLOAT, INT32 or INT64")
+        raise ConfigError(
+            f"{path}: input {value.name} has type {name}, expected FLOAT, FLOAT16, DOUBLE, INT32 or INT64"
+        )
     shape = array.shape[1:] if array.ndim == len(dims) and array.shape[0] == 1 else array.shape
     fits = len(shape) == len(dims) - 1 and all(want in (0, has) for want, has in zip(dims[1:], shape, strict=True))
     if not fits or not shape:

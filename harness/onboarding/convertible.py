@@ -26,13 +26,9 @@ def read_float_model(path: Path) -> onnx.ModelProto:
         UnsupportedError: it is quantised already: it has operators on integers, or pairs of ``QuantizeLinear`` and
             ``DequantizeLinear``.
     """
-    import onnx
-    from google.protobuf.message import DecodeError
+    from engine.ir import read_proto
 
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (OSError, DecodeError) as error:
-        raise ModelError(f"{path}: cannot be read as an ONNX model: {error}") from error
+    model = read_proto(path)
     if not model.graph.node:
         raise ModelError(f"{path}: cannot be read as an ONNX model: it has no nodes")
     _refuse_quantized(model, path)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from engine.errors import MissingError, ModelError, hint
-from engine.ir import write_atomically
+from engine.ir import read_proto, write_atomically
 from engine.user_cache import user_cache
 from harness.datasets.torchvision_import import import_torchvision
 from harness.extras import how_to_install
@@ -25,7 +25,6 @@ from harness.files.cache import content_key
 from harness.files.strict_yaml import StrictModel
 
 if TYPE_CHECKING:
-    import onnx
     from torch import nn
 
 OPSET = 13
@@ -138,22 +137,12 @@ def model_metadata(path: Path) -> dict[str, str]:
     Raises:
         ModelError: the file is no ONNX model.
     """
-    return {entry.key: entry.value for entry in _loaded(path).metadata_props}
+    return {entry.key: entry.value for entry in read_proto(path).metadata_props}
 
 
 def output_names(path: Path) -> list[str]:
     """Names of the outputs of an ONNX file, in its order; raises as :func:`model_metadata`."""
-    return [output.name for output in _loaded(path).graph.output]
-
-
-def _loaded(path: Path) -> onnx.ModelProto:
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        return onnx.load(path, load_external_data=False)
-    except (OSError, DecodeError) as error:
-        raise ModelError(f"{path}: cannot be read as an ONNX model: {error}") from error
+    return [output.name for output in read_proto(path).graph.output]
 
 
 def _package_file(source: PackageSource) -> Path:

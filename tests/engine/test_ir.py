@@ -56,8 +56,11 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     assert str(told.value).count("Error parsing") == 1
     assert "copy the file again, or write it with torch.onnx.export" in str(told.value)
     (tmp_path / "empty.onnx").write_bytes(b"")
-    with pytest.raises(ModelError, match="it has no graph outputs"):
+    with pytest.raises(ModelError, match="the file is empty"):
         load_model(tmp_path / "empty.onnx")
+    onnx.save(onnx.ModelProto(ir_version=8), tmp_path / "bare.onnx")
+    with pytest.raises(ModelError, match="it has no graph outputs"):
+        load_model(tmp_path / "bare.onnx")
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_wrong_parameters(folder: Path, changes: dict[str, Any], message: str) -
         (relu, "There is no node can execute on BPU in this model, please make sure the model has at least one"),
         (lambda: model(tail="Own", domain="my.domain"), "unsupported domain detected in model"),
         (lambda: b"garbage", "Error parsing message with type 'onnx.ModelProto'"),
-        (lambda: b"", "not an ONNX model"),
+        (lambda: b"", "the file is empty: copy it again, or export it again"),
     ],
 )
 def test_wrong_models(folder: Path, make: Callable[[], Any], message: str) -> None:

@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a first dimension of 1, one sample at a time"):
         read_array_network(pairs, several)
     whole = onnx.load(model)
-    whole.graph.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    whole.graph.input[0].type.tensor_type.elem_type = TensorProto.BOOL
     onnx.save(whole, model)
-    with pytest.raises(ConfigError, match="input x has type DOUBLE, expected FLOAT, INT32 or INT64"):
+    with pytest.raises(ConfigError, match="input x has type BOOL, expected FLOAT, FLOAT16, DOUBLE, INT32 or INT64"):
         read_array_network(model, several)
