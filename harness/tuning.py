@@ -20,7 +20,7 @@ from engine.errors import ConfigError
 from engine.frontend import parse
 from engine.simulate import Session
 from engine.tune import MixedPrecisionSearch
-from harness.backends.foreign import run_float_file
+from harness.backends.foreign import float_runner
 from harness.backends.outputs import images_first
 from harness.backends.stages.images import calibration_samples, chosen_samples
 from harness.backends.stages.simulate import integer_feed
@@ -63,8 +63,9 @@ class ScoredSamples:
     @cached_property
     def floats(self) -> list[Array]:
         """Outputs of the float model."""
-        path, parts = self.card.model_path(), range(0, len(self.indices), _AT_ONCE)
-        return _joined([self._images_first(run_float_file(path, self.card, self._taken(at), 0), at) for at in parts])
+        run = float_runner(self.card.model_path(), self.card, threads=0)
+        parts = range(0, len(self.indices), _AT_ONCE)
+        return _joined([self._images_first(run(self._taken(at)), at) for at in parts])
 
     @cached_property
     def targets(self) -> Targets:

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,11 +117,15 @@ class _Reader:
         return next(self._feeds, None)
 
 
-def run_float_file(path: Path, card: ModelCard, samples: Samples, threads: int) -> list[Array]:
-    """Outputs of a standard ONNX file on ``samples``, which are as the data set gives them."""
+def float_runner(path: Path, card: ModelCard, threads: int) -> Callable[[Samples], list[Array]]:
+    """What gives the outputs of a standard ONNX file on samples, which are as the data set gives them."""
     session = float_session(path, threads)
-    found = [session.run(None, feed) for feed in one_by_one(card.float_inputs(samples))]
-    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def run(samples: Samples) -> list[Array]:
+        found = [session.run(None, feed) for feed in one_by_one(card.float_inputs(samples))]
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    return run
 
 
 def convert_with_hb_mapper(

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 IMAGES_AT_ONCE = 32
-"""Evaluation images simulated and compared at a time."""
+"""Evaluation images simulated and compared at a time, where their outputs are small."""
+BYTES_AT_ONCE = 16_000_000
+"""Of their outputs: what is larger the C library gives back to the system, which clears it before the next use."""
 
 
 def run_compared(
@@ -25,10 +27,14 @@ def run_compared(
 ) -> tuple[list[Array], FidelityMeter]:
     """Outputs of ``run`` on the first ``count`` samples, compared with the float model's on the way."""
     meter = FidelityMeter()
-    collected: list[list[Array]] = []
-    for start in range(0, count, IMAGES_AT_ONCE):
-        stop = min(start + IMAGES_AT_ONCE, count)
+    collected: list[Array] = []
+    step = min(IMAGES_AT_ONCE, max(1, BYTES_AT_ONCE // max(1, sum(output[:1].nbytes for output in floats))))
+    for start in range(0, count, step):
+        stop = min(start + step, count)
         outputs = images_first(run(split.take(start, stop)), stop - start)
         meter.update(outputs, [output[start:stop] for output in floats])
-        collected.append(outputs)
-    return [np.concatenate(parts) for parts in zip(*collected, strict=True)], meter
+        if not collected:
+            collected = [np.empty((count, *output.shape[1:]), output.dtype) for output in outputs]
+        for whole, part in zip(collected, outputs, strict=True):
+            whole[start:stop] = part
+    return collected, meter

@@ -11,7 +11,7 @@ from engine.convert.items import QUANTIZED, THREADS
 from engine.convert.runner import Stage, Work
 from engine.ir import load_model
 from harness.backends.engines import QuantizationTask, engine_of
-from harness.backends.foreign import convert_with_hb_mapper, run_float_file
+from harness.backends.foreign import convert_with_hb_mapper, float_runner
 from harness.backends.items import (
     CARD,
     DATASET,
@@ -35,7 +35,7 @@ def _quantize_and_run(work: Work) -> None:
         settings = work[TRIAL].settings
         path = engine_of(settings).quantize(QuantizationTask(card, settings, work[SAMPLES], target))
         count, floats = work[EVALUATION_SAMPLES], work[FLOAT_OUTPUTS]
-        work.give(OUTPUTS, run_compared(lambda part: run_float_file(path, card, part, threads), split, count, floats))
+        work.give(OUTPUTS, run_compared(float_runner(path, card, threads), split, count, floats))
 
 
 def _convert(work: Work) -> None:

@@ -18,10 +18,10 @@ from harness.backends import foreign
 from harness.backends.foreign import (
     HB_MAPPER,
     convert_with_hb_mapper,
+    float_runner,
     hb_mapper_command,
     hb_mapper_tool,
     quantize_with_onnxruntime,
-    run_float_file,
 )
 from harness.suites.settings import Engine, Settings
 from harness.zoo.cards import load_card
@@ -107,7 +107,7 @@ class TestOnnxRuntime:
         )
         model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
         onnx.save(model, tmp_path / "m.onnx")
-        positive, negative = run_float_file(tmp_path / "m.onnx", CARD, SAMPLES, 1)
+        positive, negative = float_runner(tmp_path / "m.onnx", CARD, 1)(SAMPLES)
         np.testing.assert_array_equal(positive, np.maximum(fed(CARD, IMAGES), 0))
         np.testing.assert_array_equal(negative, -fed(CARD, IMAGES))
 
@@ -119,7 +119,7 @@ class TestOnnxRuntime:
             return SimpleNamespace(run=lambda names, feed: [feed["image"]])
 
         monkeypatch.setattr("onnxruntime.InferenceSession", session)
-        assert len(run_float_file(Path("m"), CARD, SAMPLES, threads)[0]) == 3
+        assert len(float_runner(Path("m"), CARD, threads)(SAMPLES)[0]) == 3
 
 
 @pytest.fixture

@@ -12,6 +12,19 @@ SPLIT = ArraySplit("evaluation", np.arange(70, dtype=np.uint8).reshape(70, 1, 1,
 FLOATS = [np.stack([np.arange(70.0), np.ones(70)], axis=1), np.arange(70.0)[:, np.newaxis] ** 2]
 
 
+def test_fewer_images_run_at_once_where_outputs_are_large() -> None:
+    parts: list[int] = []
+    floats = [np.ones((5, 2, 1_000_000), np.float32)]
+
+    def run(samples: Samples) -> list[np.ndarray]:
+        parts.append(len(samples["image"]))
+        return [np.ones((len(samples["image"]), 2, 1_000_000), np.int8)]
+
+    (outputs,), meter = run_compared(run, SPLIT, 5, floats)
+    assert parts == [2, 2, 1]
+    assert (outputs.shape, outputs.dtype, meter.peak) == ((5, 2, 1_000_000), np.int8, 0.0)
+
+
 def test_images_run_32_at_a_time_beside_their_own_float_outputs() -> None:
     parts: list[int] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,12 @@ def test_onnxruntime_runs_what_it_quantised_on_the_evaluation_images(
         targets.append(target)
         return target
 
-    def run(path: Path, card: object, samples: Samples, threads: int) -> list[np.ndarray]:
+    def runner(path: Path, card: object, threads: int) -> Callable[[Samples], list[np.ndarray]]:
         assert (path, card, threads) == (targets[0], work.CARD, expected)
-        return [samples["image"].reshape(len(samples["image"]), -1)[:, :2].astype(np.float64)]
+        return lambda samples: [samples["image"].reshape(len(samples["image"]), -1)[:, :2].astype(np.float64)]
 
     monkeypatch.setattr(engines, "quantize_with_onnxruntime", quantize)
-    monkeypatch.setattr(foreign, "run_float_file", run)
+    monkeypatch.setattr(foreign, "float_runner", runner)
     data = work.CARD.open_dataset()
     given: dict[Any, Any] = {
         items.CARD: work.CARD,
