@@ -168,7 +168,7 @@ def record(
         for config, found in zip(configs, _all(pool, one, configs, recorder.tool), strict=True):
             if isinstance(found, PtqlabError):
                 code = PtqlabError.exit_code
-                say(f"ERROR: {config}: {found}", err=True)
+                say(f"ERROR: {config}: {str(found).removeprefix(f'{config}: ')}", err=True)
                 continue
             say(f"{found.folder}{' (recorded before)' if found.known else ''}")
             if found.failure:
