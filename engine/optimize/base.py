@@ -20,8 +20,8 @@ Array = NDArray[Any]
 RELATIVE_TOLERANCE = 1e-4
 """Relative difference of a constant from that of a pattern: exporters write 1/sqrt(2) and 1/6 with few digits."""
 ELEMENTWISE = frozenset(
-    {"Abs", "Add", "Clip", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "Log", "Max", "Min", "Mul", "Pow"}
-    | {"Reciprocal", "Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Sum", "Tanh"}
+    {"Abs", "Add", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "HardSigmoid", "Log", "Max", "Min", "Mul", "Pow"}
+    | {"Reciprocal", "Relu", "Sigmoid", "Sin", "Softplus", "Sqrt", "Sub", "Sum", "Tanh"}
     | {"HzGelu", "HzHardSwish", "HzMish", "HzRsqrt", "HzSwish"}
 )
 """Operators that compute each element from those at its place, operands broadcast.

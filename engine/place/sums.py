@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.chains import chains
+from engine.facts.devices import refused_late
 from engine.ir import (
     CALIBRATION_OP,
     HORIZON_DOMAIN,
@@ -50,11 +51,14 @@ def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None
 
 
 def _adds_number_per_channel(node: ir.Node) -> bool:
-    """Whether ``node`` adds a constant of one number per channel to a map that no such convolution gives."""
+    """Whether ``node`` adds a constant of one number per channel to a map that no such convolution gives.
+
+    Nor a movement that left the BPU late, which 11 of 11 sums with a number read as it is.
+    """
     index = 1 if is_constant(given(node, 0)) else 0
     shape, constant = shape_of(given(node, index)), shape_of(given(node, 1 - index))
     source = before_calibration(given(node, index)).producer()
-    is_new = source is None or not str(source.name).startswith(UNIT_CONV)
+    is_new = source is None or not (refused_late(source) or str(source.name).startswith(UNIT_CONV))
     per_channel = constant == (1, *shape[1:2], *(1 for _ in shape[2:]))
     return is_new and is_constant(given(node, 1 - index)) and per_channel and constant != shape
 

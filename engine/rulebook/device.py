@@ -524,7 +524,9 @@ def _moves_tail_sum(site: DeviceSite) -> bool:
 
 
 RECTIFIERS = ("Elu", "LeakyRelu", "PRelu")
-ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS})
+FUNCTIONS_OF_ENDS = ("Ceil", "Cos", "Floor", "Sin", "Tan")
+"""Functions that bernoulli2 leaves to the CPU at the end of the network; 30 others that were asked are int8 there."""
+ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS, *FUNCTIONS_OF_ENDS})
 """What bernoulli2 computes on the CPU, or leaves in int32, where no BPU node reads it."""
 
 
@@ -694,8 +696,8 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.rectifier-tail",
-            "bernoulli2 computes no Elu, LeakyRelu or PRelu that no BPU node reads.",
-            NOT_READ_BY_BPU & NOT_ASKED & op(*RECTIFIERS),
+            "bernoulli2 computes no Elu, LeakyRelu, PRelu, Sin, Cos, Tan, Floor or Ceil that no BPU node reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & op(*RECTIFIERS, *FUNCTIONS_OF_ENDS),
             _cpu(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),
