@@ -107,7 +107,10 @@ class ContainerReader:
     def _read_table(self) -> tuple[Entry, ...]:
         head = self._bytes_at(0, _HEADER.size) if self._length >= _HEADER.size else b""
         if not head.startswith(MAGIC):
-            raise ContainerError(f"{self._name}: not a ptqlab .bin file: it does not start with {MAGIC.decode()}")
+            raise ContainerError(
+                f"{self._name}: not a ptqlab .bin file: it does not start with {MAGIC.decode()}; give the .bin that "
+                "ptqlab's hb_mapper makertbin wrote. Files for the board are read by the original toolchain's commands"
+            )
         _, version, reserved, count, length, digest = _HEADER.unpack(head)
         if version != VERSION or reserved:
             raise ContainerError(

@@ -50,7 +50,7 @@ class NodeCost:
 def node_costs(
     performance: Performance, schedules: Sequence[Schedule], network: ir.Model, calibrated: ir.Model
 ) -> tuple[NodeCost, ...]:
-    """The costs of all nodes, the dearest first; together they are the latency and the traffic of the model.
+    """The costs of all nodes, the costliest first; together they are the latency and the traffic of the model.
 
     Args:
         performance: the estimate.

@@ -37,22 +37,6 @@ class Kind(StrEnum):
     COSINE = "cosine"
     BISECTION = "bisection"
 
-    @property
-    def is_input(self) -> bool:
-        """Whether it is something that was put in."""
-        return self in _INPUTS
-
-
-_INPUTS = (
-    Kind.MODEL,
-    Kind.PREPROCESSING,
-    Kind.CALIBRATION_DATA,
-    Kind.EVALUATION_DATA,
-    Kind.METRIC,
-    Kind.ENGINE,
-    Kind.TOOLS,
-)
-
 
 class Cause(StrictModel):
     """One difference.

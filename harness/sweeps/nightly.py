@@ -59,7 +59,7 @@ def _of_alias(alias: str, suite: Suite, workdir: Path, tracking_uri: str | None)
     except NoAliasError:
         return None
     except ConfigError as error:
-        raise BaselineError(f"@{alias} of suite {suite.name} cannot be read, so nothing was gated: {error}") from error
+        raise BaselineError(f"@{alias} of suite {suite.name} cannot be read, so nothing was swept: {error}") from error
     if version == suite.version:
         return path
     logger.warning(

@@ -97,7 +97,7 @@ def as_dict(march: str, result: ConversionResult) -> dict[str, object]:
     """``latency_us``, ``ddr_bytes``, ``loaded_bytes``, ``stored_bytes``, ``subgraphs``, ``cpu_nodes`` of a run.
 
     ``subgraphs_us_ddr`` has latency and traffic of each BPU subgraph; ``nodes`` what each node of the float network
-    costs there, the dearest first: together they are the latency and the traffic.
+    costs there, the costliest first: together they are the latency and the traffic.
 
     A run computes ``frames`` samples, the batch of the model's inputs; ``fps`` counts them. ``cpu_us`` is what
     the CPU does, quantisation and layout changes too; it is not in ``latency_us``. ``cpu_measured_us`` of it were
@@ -173,7 +173,7 @@ def _show(results: dict[str, ConversionResult], nodes: int) -> None:
             console.print(f"{name}: {statement}", highlight=False, markup=False, soft_wrap=True)
     for name, result in results.items():
         if nodes:
-            console.print(_dearest(name, result, nodes))
+            console.print(_costliest(name, result, nodes))
     for name, result in results.items():
         for node, kind in result.performance.cpu_nodes:
             console.print(
@@ -196,13 +196,13 @@ def _cpu_text(found: Performance) -> str:
     return f"{'' if found.cpu_measured_us == found.cpu_us else '~'}{found.cpu_us:.0f}"
 
 
-def _dearest(march: str, result: ConversionResult, count: int) -> Table:
+def _costliest(march: str, result: ConversionResult, count: int) -> Table:
     """The nodes that take most of the latency, and how many take the rest."""
     from engine.cli.console import plain_table
 
     costs, total = _costs(result), result.performance.latency_us
     figures = ("sub", "us", "share", "DDR bytes", "layers")
-    table = plain_table(f"{march}: dearest nodes", "type", figures=figures)
+    table = plain_table(f"{march}: costliest nodes", "type", figures=figures)
     for cost in costs[:count]:
         share = f"{100 * cost.latency_us / total:.1f}%"
         figures = (str(cost.subgraph), f"{cost.latency_us:.1f}", share, str(cost.ddr_bytes), str(len(cost.layers)))

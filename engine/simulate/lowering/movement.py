@@ -209,16 +209,6 @@ def even_runs(lines: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         first += count
 
 
-def _check_copied(x: Tensor) -> None:
-    """The machine copies tensors of up to four dimensions.
-
-    Raises:
-        NotLowered: ``x`` is another one.
-    """
-    if len(x.shape) > 4 or x.dtype.itemsize not in COPIED_BYTES:
-        raise NotLowered(f"a tensor of {x.dtype} of rank {len(x.shape)}")
-
-
 def transpose(x: Tensor, perm: Sequence[int], program: Assembler) -> Tensor:
     """ONNX Transpose; the same memory where only axes of length 1 move."""
     if sorted(perm) != list(range(len(x.shape))):

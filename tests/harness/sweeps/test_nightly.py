@@ -124,7 +124,7 @@ def test_a_damaged_baseline_does_not_ungate_the_night(tmp_path: Path) -> None:
     assert promote_if_good(night(tmp_path, 450), tmp_path)
     (stored,) = [path for path in (tmp_path / "mlartifacts").rglob("baseline.json") if path.is_file()]
     stored.write_text("{")
-    with pytest.raises(BaselineError, match="@last-good of suite mine cannot be read, so nothing was gated") as caught:
+    with pytest.raises(BaselineError, match="@last-good of suite mine cannot be read, so nothing was swept") as caught:
         night(tmp_path, 10)
     assert caught.value.exit_code == EXIT_BASELINE
     stored.unlink()

@@ -68,5 +68,7 @@ def test_without_debug_it_says_so(folder: Path) -> None:
 
 def test_wrong_files(folder: Path) -> None:
     (folder / "broken.bin").write_bytes(b"no model")
-    assert "not a ptqlab .bin file" in run(hb_perf.app, "broken.bin", code=255)
+    refused = run(hb_perf.app, "broken.bin", code=255)
+    assert "not a ptqlab .bin file" in refused
+    assert "give the .bin that ptqlab's hb_mapper makertbin wrote" in refused
     assert not (folder / "hb_perf_result").exists()
