@@ -37,7 +37,6 @@ FUNCTIONS: Mapping[str, str] = {
     "as_integers": "float outputs as integers, by the model's scales and by the tensor's",
     "as_yaml": "text of a coverage table and of a trial",
     "check_outputs": "shapes of a model's outputs, and those that a metric takes",
-    "cosines": "per node of a conversion and per sample of a trial",
     "digest_of": "of a module's sources, and of a baseline",
     "fingerprints": "of stages and of files",
     "float_outputs": "of one model on a feed and of a card on its split",
