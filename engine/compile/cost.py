@@ -518,6 +518,9 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
     match layer.kind:
         case CostKind.MATMUL if len(layer.inputs) > 1:
             return _product_ns(layer, latency)
+        case CostKind.CONV if fitted.single_row_ns and _is_of_single_channels(layer):
+            *outer, width, _ = layer.output_shape
+            return fitted.single_row_ns * math.prod(outer) * -(-width // (latency.input_row.block // _PAIR))
         case CostKind.CONV | CostKind.GROUPED | CostKind.TRANSPOSED | CostKind.MATMUL:
             macs = _aligned_macs(layer, latency) * _type_factor(layer, fitted)
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
@@ -551,6 +554,16 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return elements / fitted.resize_rate
         case _:
             return elements / fitted.elementwise_rate
+
+
+def _is_of_single_channels(layer: Layer) -> bool:
+    """Whether a convolution of one tap scales a map of one channel."""
+    channels = {layer.input_shapes[0][-1], layer.output_shape[-1]}
+    return (
+        layer.kernel == (1, 1)
+        and channels == {1}
+        and len(layer.output_shape) == len(layer.input_shapes[0]) == _MAP_RANK
+    )
 
 
 def _product_ns(layer: Layer, latency: Latency) -> float:

@@ -32,6 +32,10 @@ SPLIT, WIDE, WIDE_WEIGHTS = "split", "wide", "wide_weights"
 """Layers of weights whose inputs are int16: each is several layers of bytes; bytes of what they read, and compute
 before steps leave most of it out, once more; and of their weights.
 """
+BORDERED = "bordered"
+"""Bytes, once as int8, of what windows of such layers move more than single taps do: the map with its border twelve
+times, for that of the map eight times; and windows.
+"""
 CUT = "cut"
 """Bytes of what products of heads read and compute."""
 STEPPED = "stepped"
@@ -63,6 +67,12 @@ _ROWS, _BLOCK = 2, 8
 """Rows, pixels and channels of a block."""
 COMPUTED = OF_WEIGHTS | {CostKind.POOL}
 """Kinds of layers whose work is computed from their windows; others work as long as a part of their transfers."""
+_OF_MAPS = 0.5
+"""Part of what layers of int16 wait for that each map of a batch waits for: its transfers, not those of weights."""
+_IN_VECTOR = 16
+"""Pieces of a vector, which rows of pixels are whole numbers of."""
+_WITH_BORDER, _WITHOUT = 12, 8
+"""Times that maps of bytes of int16 pass with their border, for windows, and without."""
 _MAP_RANK = 4
 _LARGEST_WINDOW = 9
 """Rows or columns of a window that is computed at once."""
@@ -233,7 +243,7 @@ def unfused_parts(
         if own and not inner and any(_enters(name, makers, inputs) for name in layer.inputs):
             own = f"{own}_image" if layer.input_shapes[0][-1] <= IMAGE_CHANNELS else f"{own}_entering"
         if own:
-            parts.append((_called(own), dict(_amounts(layer, makers, readers))))
+            parts.append((_called(own), dict(_amounts(layer, makers, readers, block))))
         yield parts
 
 
@@ -429,7 +439,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
 
 
 def _amounts(
-    layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]]
+    layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Sequence[Layer]], block: int
 ) -> Iterator[tuple[str, float]]:
     if layer.motion is Motion.HEADS or (layer.kind is CostKind.RESHAPE and _cuts_planes(layer, readers)):
         elements, width = math.prod(layer.output_shape), layer.output_shape[-1]
@@ -471,24 +481,26 @@ def _amounts(
     further = max(_as_map(shape)[0] for shape in maps) - 1
     yield BATCH, further
     yield UNEVEN, further * any(shape[-1] % _BLOCK for shape in maps)
-    sizes = [_padded(shape) * layer.input_bits / 8 for shape in layer.input_shapes]
+    row = max(block // _IN_VECTOR, _BLOCK)
+    sizes = [_padded(shape, row) * layer.input_bits / 8 for shape in layer.input_shapes]
     read = sum(sizes)
-    written = _padded(layer.output_shape) * layer.output_bits / 8
+    written = _padded(layer.output_shape, row) * layer.output_bits / 8
     leaves = layer.output_bits >= _ACCUMULATOR_BITS
     leaves &= layer.kind in OF_WEIGHTS
     yield MAPS, read + written * (not leaves)
     if layer.stepped_shape != layer.output_shape or max(layer.kernel) > _LARGEST_WINDOW:
-        yield STEPPED, _padded(layer.stepped_shape) * layer.output_bits / 8
+        yield STEPPED, _padded(layer.stepped_shape, row) * layer.output_bits / 8
     if leaves:
         yield LEAVING, written
     if layer.kind in OF_WEIGHTS:
         yield ENTERING, sum(compress(sizes, [_enters(name, makers) for name in layer.inputs]))
     if layer.input_bits >= _WIDE_BITS:
         if layer.kind in OF_WEIGHTS:
-            yield SPLIT, 1
+            yield SPLIT, 1 + _OF_MAPS * further
             yield WIDE_WEIGHTS, layer.weight_bytes
+            yield BORDERED, _bordered(layer, row)
             computed = (*layer.input_shapes[0][:-1], layer.output_shape[-1])
-            written = max(written, _padded(computed) * layer.output_bits / 8)
+            written = max(written, _padded(computed, row) * layer.output_bits / 8)
         yield WIDE, read + written * (not leaves)
     yield PLANES, max(map(_planes, maps))
     yield LINES, _lines(layer)
@@ -497,6 +509,22 @@ def _amounts(
     if layer.kind in OF_WEIGHTS:
         yield STEPS, _pixels(layer.input_shapes[0]) if max(layer.strides) > 1 else 0
         yield ADDED, sum(map(_pixels, layer.input_shapes[1:]))
+
+
+def _bordered(layer: Layer, pixels: int) -> int:
+    """Bytes that windows of int16 move besides, where maps of bytes get their border on the way.
+
+    Args:
+        layer: of weights.
+        pixels: multiple that rows are padded to.
+    """
+    batch, height, width, channels = _as_map(layer.input_shapes[0])
+    if layer.kind not in _CONVOLVING or max(layer.kernel) == 1:
+        return 0
+    down, right = (tap - 1 for tap in layer.kernel)
+    bordered = (height + down) * round_up(width + right, pixels)
+    plain = height * round_up(width, pixels)
+    return batch * round_up(channels, _BLOCK) * (_WITH_BORDER * bordered - _WITHOUT * plain)
 
 
 def _amounts_of_product(layer: Layer) -> Iterator[tuple[str, float]]:
@@ -660,10 +688,10 @@ def _few_planes(shape: Sequence[int]) -> int:
     return batch * height * round_up(channels, _FEW)
 
 
-def _padded(shape: Sequence[int]) -> int:
-    """Elements of a map with its padding to whole blocks."""
+def _padded(shape: Sequence[int], row: int = _BLOCK) -> int:
+    """Elements of a map with its padding to whole blocks; rows of pixels to multiples of ``row``."""
     batch, height, width, channels = _as_map(shape)
-    return batch * round_up(height, _ROWS) * round_up(width, _BLOCK) * round_up(channels, _BLOCK)
+    return batch * round_up(height, _ROWS) * round_up(width, row) * round_up(channels, _BLOCK)
 
 
 def _as_map(shape: Sequence[int]) -> tuple[int, ...]:

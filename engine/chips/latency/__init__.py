@@ -242,6 +242,8 @@ class Fitted(Data):
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
         row_ns: cost of each row of each channel that is brought into that layout, ...
         wide_row_ns: ... or leaves it as int32.
+        single_row_ns: half a vector of pixels of a row of a map of one channel that a convolution of one tap scales; 0:
+            as of other convolutions.
         int16_rate: elements per ns of int16 maps that a convolution reads, besides its multiply-accumulates.
         matrix_us: cost of each matrix product of two maps, ...
         product_rate: ... and multiply-accumulates per ns, with padding; 0: as those of other layers, without it.
@@ -279,6 +281,7 @@ class Fitted(Data):
     input_rate: float
     row_ns: float
     wide_row_ns: float = 0.0
+    single_row_ns: float = 0.0
     int16_rate: float
     matrix_us: float
     product_rate: float = 0.0

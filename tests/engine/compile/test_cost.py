@@ -131,14 +131,23 @@ def test_convolutions_cost_their_padded_products_or_what_they_move() -> None:
     wide = nanoseconds("bayes-e", CostKind.CONV, MAP, MAP, input_bits=16, **window)
     split = 28 * 28 * 64 / fitted.int16_rate
     assert wide == pytest.approx(macs * fitted.int16_factor / fitted.mac_rate + split)
-    thin = (1, 28, 28, 1)
-    moved = 2 * 28 * 28 / fitted.activation_rate
+    thin = (1, 28, 28, 2)
+    moved = 4 * 28 * 28 / fitted.activation_rate
     least = 28 * 32 * 16 * 8 / fitted.mac_rate
     assert nanoseconds("bayes-e", CostKind.CONV, thin, thin, macs=1) == pytest.approx(max(moved, least))
     grouped = nanoseconds("bayes-e", CostKind.GROUPED, MAP, MAP, group=32, **window)
     assert grouped == pytest.approx(28 * 32 * 64 * 16 * 9 / fitted.mac_rate)
     up = nanoseconds("bayes-e", CostKind.TRANSPOSED, MAP, (1, 14, 14, 64), strides=(2, 2), **window)
     assert up == pytest.approx(28 * 32 * 64 * 64 * 3 / fitted.mac_rate)
+
+
+@pytest.mark.parametrize(
+    ("rows", "pixels", "shown"), [(256, 384, 59), (197, 64, 8), (192, 192, 22), (64, 384, 15), (100, 256, 15)]
+)
+def test_maps_of_one_channel_are_scaled_half_a_vector_of_a_row_at_a_time(rows: int, pixels: int, shown: float) -> None:
+    """Computing times of the original's pages, in microseconds."""
+    shape = (1, rows, pixels, 1)
+    assert nanoseconds("bayes-e", CostKind.CONV, shape, shape) / 1000 == pytest.approx(shown, rel=0.07)
 
 
 def test_products_of_maps_are_convolutions_of_one_row_per_matrix() -> None:
