@@ -46,6 +46,7 @@ APART_FILES = tuple(
         "_4160",
         "_4165",
         "_4170",
+        "_4175",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""

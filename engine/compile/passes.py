@@ -172,7 +172,9 @@ class _Subgraph:
             return Passes(2, self._laid(layer.output, shape), self._vectors(shape))
         if layer.kind in _ARRAY and any(_reads_planes(reader, layer) for reader in readers):
             return Passes(2, self._laid(layer.output, shape), self._plane(shape))
-        if layer.kind in _ARRAY and any(map(_cuts_or_turns_tokens, readers)):
+        if layer.kind in _ARRAY and any(
+            _cuts_or_turns_tokens(reader) or _scales_elements(reader) for reader in readers
+        ):
             return Passes(2, self._laid(layer.output, shape), self._pixels(shape))
         found = Passes()
         if any(map(_reduces_rows, readers)):
@@ -651,6 +653,11 @@ def _reads_planes(layer: Layer, given: Layer) -> bool:
         name == given.output and position in layer.converted and lies_in_planes(layer, position, given)
         for position, name in enumerate(layer.inputs)
     )
+
+
+def _scales_elements(layer: Layer) -> bool:
+    """Whether a layer scales the elements of tokens, which are a map of one channel to it."""
+    return layer.kind is CostKind.CONV and bool(layer.converted) and layer.input_shapes[0][-1] == 1
 
 
 def _cuts_or_turns_tokens(layer: Layer) -> bool:

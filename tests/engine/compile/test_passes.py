@@ -253,3 +253,21 @@ def test_images_whose_pixels_become_channels(march: str, shape: tuple[int, ...],
     (cost,) = layer_costs(schedule, latency)
     taken = cost.working_us + cost.overhead_us + moving_us(cost, latency.fitted)
     assert taken == pytest.approx(latency_us, rel=0.15)
+
+
+@pytest.mark.parametrize(("rows", "width", "shown"), [(400, 32, 33), (784, 32, 59), (256, 64, 34), (1600, 96, 272)])
+def test_tokens_whose_elements_are_scaled_are_stored_once_more(rows: int, width: int, shown: float) -> None:
+    """Times of the original's pages of dense layers in front of heads that are scaled, in microseconds."""
+    tokens, latency = (1, 1, rows, width), load_latency(BAYES_E)
+    first = conv("a", "x", tokens, width, planar=False)
+    scaled = conv("b", "a", (1, rows, width, 1), 1, converted=(0,), leaves=True)
+    schedule = Schedule(
+        name="s",
+        inputs=(InputTensor(name="x", dtype="int8", shape=tokens),),
+        outputs=("b",),
+        layers=(first, scaled),
+        groups=((0,), (1,)),
+        overlap=Overlap.NONE,
+    )
+    cost, _ = layer_costs(schedule, latency)
+    assert cost.working_us + cost.overhead_us + moving_us(cost, latency.fitted) == pytest.approx(shown, rel=0.15)
