@@ -106,7 +106,7 @@ def layer_costs(
     by_load = latency.input_layer.by_load
     return tuple(
         Cost(
-            ((_kernel_ns(layer, latency) + arranging * (not by_load)) / 1000 + uneven_us(layer, latency))
+            ((_kernel_ns(layer, latency, arranging) + arranging * (not by_load)) / 1000 + uneven_us(layer, latency))
             / schedule.cores,
             straight + detour,
             detour,
@@ -168,7 +168,11 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
     for layer, cost, arranged, (straight, detour) in zip(schedule.layers, found, arranging, traffic, strict=True):
         half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
-        work = _kernel_ns(layer, latency) / 1000 if computes else transfer_us(Traffic(half, half), latency.fitted)
+        work = (
+            _kernel_ns(layer, latency, arranged) / 1000
+            if computes
+            else transfer_us(Traffic(half, half), latency.fitted)
+        )
         waits, drains = cost.wait_us, drain_us(layer, latency)
         rows = latency.alone_by_rows
         if rows is not None and told_by_rows(layer):
@@ -184,7 +188,7 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             waits += overhead_us(layer, Overlap.GROUPS, latency) + arranged / 1000 + more.wait_us
             moving = transfer_us(straight + detour, latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
-            work += _kernel_ns(layer, latency) / 1000 * (not computes) + arranged / 1000
+            work += _kernel_ns(layer, latency, arranged) / 1000 * (not computes) + arranged / 1000
             work += average_us(layer, latency) + latency.alone.vector_us * cost.passes.pixels
             if layer.kind is CostKind.TRANSPOSE or (layer.kind is CostKind.REDUCE and _is_of_each_channel(layer)):
                 moved = Traffic(round(cost.passes.loaded), round(cost.passes.stored))
@@ -511,7 +515,8 @@ def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]
     return batch, rows, pixels, round_up(channels, alignment.out_channels)
 
 
-def _kernel_ns(layer: Layer, latency: Latency) -> float:
+def _kernel_ns(layer: Layer, latency: Latency, arranging: float = 0.0) -> float:
+    """Computing time; a map of one channel is scaled while it is arranged, in ``arranging`` nanoseconds."""
     fitted = latency.fitted
     elements = math.prod(layer.output_shape)
     window = layer.kernel[0] * layer.kernel[1]
@@ -520,7 +525,8 @@ def _kernel_ns(layer: Layer, latency: Latency) -> float:
             return _product_ns(layer, latency)
         case CostKind.CONV if fitted.single_row_ns and _is_of_single_channels(layer):
             *outer, width, _ = layer.output_shape
-            return fitted.single_row_ns * math.prod(outer) * -(-width // (latency.input_row.block // _PAIR))
+            scaling = fitted.single_row_ns * math.prod(outer) * -(-width // (latency.input_row.block // _PAIR))
+            return max(scaling - arranging, 0.0)
         case CostKind.CONV | CostKind.GROUPED | CostKind.TRANSPOSED | CostKind.MATMUL:
             macs = _aligned_macs(layer, latency) * _type_factor(layer, fitted)
             moved = sum(math.prod(shape) for shape in layer.input_shapes) + elements
