@@ -3,8 +3,8 @@
 At that time a tensor is quantised where something computes with it, or where nothing computes with what it is moved to
 or joined in. What moves values (Slice, Transpose, Reshape, Resize, a shuffle) or joins them is passed, and so are
 operands of LeakyRelu and PRelu; what a Split or MaxPool gives has the scale of what they read. Every threshold is that
-of the tensor's own values, where methods are ranked also at a Sigmoid; an image, whose threshold is fixed, is not
-quantised yet (docs/evidence/calibration.md).
+of the tensor's own values, the result of a Sigmoid's too, but what a Sigmoid reads has its fixed one; an image, whose
+threshold is fixed, is not quantised yet (docs/evidence/calibration.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.graph.scales import OWN, scale_source, set_scale_source
 from engine.ir import WEIGHT_QUANT_ATTRS, attribute, before_calibration, calibration_nodes, constant_of
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
-from engine.terms import CalibrationType
+from engine.terms import CalibrationType, DataType
 
 _OF_RESULT = frozenset({Tie.INPUT_TAKES_OUTPUT, Tie.ONE_FOR_BOTH})
 
@@ -37,24 +37,23 @@ def tensors_for(placed: ir.Model, options: CalibrationOptions) -> tuple[str, ...
     return tuple(found)
 
 
-def only_measured(placed: ir.Model, *, keeps_fixed: bool = False) -> ir.Model:
+def only_measured(placed: ir.Model) -> ir.Model:
     """A copy of ``placed`` where weights are floats, and all tensors that are not measured.
 
-    Those that are have thresholds of their own. Outputs of the network stay as they are.
+    Those that are have thresholds of their own, unless what reads or gives them fixes one. Outputs of the network stay
+    as they are.
 
     Args:
         placed: model with ``HzCalibration`` nodes; not changed.
-        keeps_fixed: whether thresholds of Sigmoids are fixed, as where single tensors are quantised.
     """
     model = placed.clone()
-    measured = {str(node.name) for node in calibration_nodes(model) if _is_measured(node)}
+    measured = {str(node.name) for node in calibration_nodes(model) if is_measured(node)}
     for node in tuple(calibration_nodes(model)):
         value, result = node.inputs[0], node.outputs[0]
         if result.is_graph_output() or value is None:
             continue
         if str(node.name) in measured:
-            is_fixed = scale_source(node).fixed is not None and constant_of(value) is None
-            if not (keeps_fixed and is_fixed):
+            if not _is_fixed(node):
                 set_scale_source(node, OWN)
             continue
         result.replace_all_uses_with(value)
@@ -62,8 +61,33 @@ def only_measured(placed: ir.Model, *, keeps_fixed: bool = False) -> ir.Model:
     return model
 
 
-def _is_measured(node: ir.Node) -> bool:
-    """Whether ``mix`` measures what the ``HzCalibration`` quantises."""
+def _is_fixed(node: ir.Node) -> bool:
+    """Whether the threshold of what the ``HzCalibration`` quantises is fixed before there are others."""
+    value = before_calibration(node.outputs[0])
+    if scale_source(node).fixed is None or constant_of(value) is not None:
+        return False
+    return not _is_of_function(value) or any(_fixes(usage.node, node) for usage in node.outputs[0].uses())
+
+
+def _is_of_function(value: ir.Value) -> bool:
+    """Whether ``value`` is the result of a function that gives its threshold from that of its input."""
+    producer = value.producer()
+    rule = None if producer is None else rule_for(producer)
+    return producer is not None and rule is not None and rule.gate(producer) is not None
+
+
+def _fixes(reader: ir.Node, calibration: ir.Node) -> bool:
+    """Whether ``reader`` fixes the threshold of what it reads."""
+    rule = rule_for(reader)
+    return rule is not None and rule.fixed_thresholds(reader, attribute(calibration, "qtype"))[0] is not None
+
+
+def is_measured(node: ir.Node) -> bool:
+    """Whether ``mix`` measures what the ``HzCalibration`` quantises.
+
+    The int8 result of a function is measured only where the BPU computes with it: 160 that the CPU reads or that are
+    outputs are not.
+    """
     value = before_calibration(node.outputs[0])
     if attribute(node, "quant_attrs") == WEIGHT_QUANT_ATTRS:
         return False
@@ -76,6 +100,8 @@ def _is_measured(node: ir.Node) -> bool:
         return False
     if any(_computes(usage.node) for usage in node.outputs[0].uses()):
         return True
+    if _is_of_function(value) and attribute(node, "qtype") == DataType.INT8:
+        return False
     source = scale_source(node)
     is_own = not source.follows or (source.of is None and source.gated is not None)
     return is_own and not any(map(_is_wanted, moved_to(value, _passes)))

@@ -30,6 +30,7 @@ from engine.calibrate.methods.thresholds import (
     Thresholds,
     apply_thresholds,
     calibrate,
+    is_weight,
     threshold_sources,
     thresholds_in,
     unsigned_of,
@@ -42,7 +43,7 @@ from engine.floats.float_model import FloatSession, Kernels
 from engine.floats.grouping import group_size
 from engine.floats.switched import SwitchedModel, SwitchedSample
 from engine.graph.scales import scale_source, set_scale_source
-from engine.ir import Calibration, calibration_nodes, read_calibration, to_bytes
+from engine.ir import Calibration, before_calibration, calibration_nodes, read_calibration, to_bytes
 from engine.rulebook.integers import BORDER_COLUMNS, DEFAULT_FIRST_SAMPLE, imitates
 from engine.terms import CalibrationType
 
@@ -470,19 +471,19 @@ class LayerwiseSearch(Search):
     """``mix``: one method, and the best of all for every tensor that it alone makes a difference with.
 
     Both steps are taken before tensors take the scales of others (:func:`only_measured`). The base is the method whose
-    outputs are most similar on the first sample with nothing but these quantised (33 of 35 recorded networks). A
-    tensor's similarity is that of the model's outputs on the last sample where it alone is quantised; tensors of less
-    than :data:`SENSITIVE` take the method of the largest, the better on the first sample where several are equal, and
-    keep that threshold even where they would take another tensor's or one that follows from their function's input.
-    The rest follow as with any method. ``per_channel`` has no effect.
+    outputs are most similar on the first sample with nothing but these quantised. A tensor's similarity is that of the
+    model's outputs on the last sample where it alone is quantised; tensors of less than :data:`SENSITIVE` take the
+    method of the largest, the better on the first sample where several are equal, and keep that threshold even where
+    they would take another tensor's or one that follows from their function's input, unless it is fixed already. The
+    rest follow as with any method. ``per_channel`` has no effect.
     """
 
     log_name = "layerwise search"
     about_per_channel = "it mixes thresholds per tensor"
 
     def candidates(self, options: CalibrationOptions) -> tuple[CalibrationOptions, ...]:
-        """``kl``, ``max`` and the percentile."""
-        return _in_turn(options)
+        """``max``, the percentile and ``kl``: of equally good ones the first is the base."""
+        return _elementary(options)
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
@@ -528,12 +529,18 @@ class LayerwiseSearch(Search):
         """The model with the thresholds of ``base``, and of the ``chosen`` methods on these tensors."""
         thresholds = dict(subject.statistics.thresholds(base))
         placed = subject.placed.clone()
-        sources = threshold_sources(only_measured(placed, keeps_fixed=True))
+        sources = threshold_sources(only_measured(placed))
+        taken = {
+            str(node.name): node for node in calibration_nodes(placed) if str(node.name) in chosen.keys() & sources
+        }
+        for name, node in taken.items():
+            set_scale_source(node, replace(scale_source(node), of=None, largest=None, fixed=None))
+            thresholds[sources[name]] = subject.statistics.tensors[sources[name]].thresholds(chosen[name])
+        tensors = {str(before_calibration(node.outputs[0]).name) for node in taken.values()}
         for node in calibration_nodes(placed):
-            name, source = str(node.name), scale_source(node)
-            if name in chosen:
-                set_scale_source(node, replace(source, of=None, largest=None))
-                thresholds[sources[name]] = subject.statistics.tensors[sources[name]].thresholds(chosen[name])
+            source = scale_source(node)
+            if source.of in tensors:
+                set_scale_source(node, replace(source, largest=None, fixed=None))
         return apply_thresholds(placed, thresholds, unsigned=unsigned_of(placed, base))
 
 
@@ -549,8 +556,8 @@ class _Trials:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._placed = only_measured(subject.placed, keeps_fixed=True)
-        self.names = list(threshold_sources(self._placed))
+        self._placed = only_measured(subject.placed)
+        self.names = [str(node.name) for node in calibration_nodes(self._placed) if not is_weight(node)]
         self._last = subject.data.read(len(subject.data) - 1, len(subject.data))
         self._known = subject.similarities
 

@@ -57,7 +57,7 @@ def threshold_sources(placed: ir.Model) -> dict[str, str]:
         By name of the activation ``HzCalibration``, in graph order, but for fixed thresholds.
     """
     outputs = names_before_calibration(placed)
-    sources = {str(node.name): _source(node, outputs) for node in calibration_nodes(placed) if not _is_weight(node)}
+    sources = {str(node.name): _source(node, outputs) for node in calibration_nodes(placed) if not is_weight(node)}
     return {name: source for name, source in sources.items() if source is not None}
 
 
@@ -69,7 +69,7 @@ def calibrated_constants(placed: ir.Model) -> dict[str, NDArray[np.float32]]:
     found: dict[str, NDArray[np.float32]] = {}
     for node in calibration_nodes(placed):
         value = before_calibration(node.outputs[0])
-        array = None if _is_weight(node) else constant_of(value)
+        array = None if is_weight(node) else constant_of(value)
         if array is not None:
             found[str(value.name)] = np.asarray(array, np.float32)
     return found
@@ -141,7 +141,7 @@ def apply_thresholds(
     for node in calibration_nodes(model):
         if keep and read_calibration(node).thresholds.size:
             continue
-        if _is_weight(node):
+        if is_weight(node):
             set_thresholds(node, largest_weights(node))
             continue
         if before_calibration(node.outputs[0]).name in unsigned:
@@ -209,7 +209,7 @@ def activation_scales(calibrated: ir.Model, thresholds: Thresholds | None) -> di
     return {
         str(node.name): _scales(node, np.asarray(_activation_thresholds(node, thresholds, outputs), np.float32))
         for node in calibration_nodes(calibrated)
-        if not _is_weight(node)
+        if not is_weight(node)
     }
 
 
@@ -326,5 +326,5 @@ def names_before_calibration(placed: ir.Model) -> Mapping[str, str]:
     }
 
 
-def _is_weight(node: ir.Node) -> bool:
+def is_weight(node: ir.Node) -> bool:
     return bool(attribute(node, "quant_attrs") == WEIGHT_QUANT_ATTRS)

@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto, helper
 
 from engine.calibrate import CalibrationOptions, calibration_tensors, tensors_for
-from engine.calibrate.methods.measured import only_measured
+from engine.calibrate.methods.measured import is_measured, only_measured
 from engine.graph.scales import OWN, scale_source
 from engine.ir import calibration_nodes
 from engine.place import PlacementOptions, place
@@ -83,22 +83,40 @@ def test_tensors_that_something_computes_with_are_measured(nodes: list[NodeProto
     placed = place(graph(nodes, {"x": (1, 4, 8, 8)}, outputs, used), "bayes-e", PlacementOptions()).model
     left = calibration_nodes(only_measured(placed))
     assert {str(each.inputs[0].name) for each in left if each.inputs[0] is not None} == expected
-    assert all(scale_source(each) == OWN for each in left)
+    sigmoids = {str(each.input[0]) for each in nodes if each.op_type == "Sigmoid"}
+    own = [each for each in left if each.inputs[0] is not None and each.inputs[0].name not in sigmoids]
+    assert all(scale_source(each) == OWN for each in own)
 
 
-def test_fixed_thresholds_may_stay() -> None:
+def test_what_a_sigmoid_reads_keeps_its_threshold_and_what_it_gives_has_its_own() -> None:
     nodes, _ = CASES["a Sigmoid and its input"]
     model = graph(nodes, {"x": (1, 4, 8, 8)}, ["y"], {"w": CONSTANTS["w"]})
     placed = place(model, "bayes-e", PlacementOptions()).model
-    fixed = [scale_source(each).fixed for each in calibration_nodes(only_measured(placed, keeps_fixed=True))]
-    assert len([value for value in fixed if value is not None]) == 2
+    fixed = {
+        str(each.inputs[0].name): scale_source(each).fixed
+        for each in calibration_nodes(only_measured(placed))
+        if each.inputs[0] is not None
+    }
+    assert fixed == {"x": None, "c": pytest.approx(5.49897), "s": None}
+
+
+@pytest.mark.parametrize(("march", "expected"), [("bayes-e", {"x", "c", "y"}), ("bernoulli2", {"x", "c"})])
+def test_the_int8_result_of_a_function_is_measured_only_where_the_bpu_computes_with_it(
+    march: str, expected: set[str]
+) -> None:
+    nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "y")]
+    placed = place(graph(nodes, {"x": (1, 4, 8, 8)}, ["y"], {"w": CONSTANTS["w"]}), march, PlacementOptions()).model
+    measured = {str(each.name) for each in calibration_nodes(placed) if is_measured(each)}
+    assert measured == {"x_HzCalibration", "c_HzCalibration", "y_before_HzCalibration"} & {
+        f"{name}_HzCalibration" for name in (*expected, *(f"{each}_before" for each in expected))
+    }
 
 
 def test_mix_alone_needs_what_is_measured() -> None:
     nodes, expected = CASES["a Sigmoid and its input"]
     model = graph(nodes, {"x": (1, 4, 8, 8)}, ["y"], {"w": CONSTANTS["w"]})
     placed = place(model, "bayes-e", PlacementOptions()).model
-    assert set(tensors_for(placed, CalibrationOptions(calibration_type="mix"))) == expected
+    assert set(tensors_for(placed, CalibrationOptions(calibration_type="mix"))) == expected - {"c"}
     assert tensors_for(placed, CalibrationOptions()) == calibration_tensors(placed)
 
 
