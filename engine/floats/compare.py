@@ -136,6 +136,14 @@ def cosine32(actual: Array, expected: Array) -> float:
     return found if np.isfinite(found) else cosine(actual, expected)
 
 
+def cosine_of_sums(actual: Array, expected: Array) -> float:
+    """The same with sums of pairs, as numpy adds up the products, instead of those of BLAS."""
+    a, b = actual.reshape(-1), expected.reshape(-1)
+    with np.errstate(all="ignore"):
+        found = float(np.sum(a * b) / (np.sqrt(np.sum(a * a)) * np.sqrt(np.sum(b * b))))
+    return found if np.isfinite(found) else cosine(actual, expected)
+
+
 def _product_and_norms(actual: Array, expected: Array) -> tuple[float, tuple[float, float]]:
     a, b = actual.reshape(-1), expected.reshape(-1)
     return _dot(a, b), (math.sqrt(_dot(a, a)), math.sqrt(_dot(b, b)))
