@@ -49,7 +49,7 @@ def _refusals(shipment: Shipment) -> Iterator[ShipError]:
     elif not carries_pair(shipment.calibrated):
         yield ShipError(
             "no activation is int8 with one threshold, and the toolchain reads thresholds only from networks with one",
-            "let one tensor be int8",
+            "let one tensor be int8: ship a trial that is not int16 everywhere, or ask for int16 of all nodes but one",
         )
     for node in shipment.calibrated.graph:
         if node.domain == CUSTOM_DOMAIN:

@@ -84,7 +84,8 @@ def ship(
         _verify(*verify, workdir, images)
         return
     if len(given) != 1:
-        raise ConfigError(f"name one thing to ship, a trial, --best SUITE/MODEL or --config; given: {', '.join(given)}")
+        named = ", ".join(given) or "none"
+        raise ConfigError(f"name one thing to ship, a trial, --best SUITE/MODEL or --config; given: {named}")
     if output is None:
         raise ConfigError("-o DIR is missing, the ship folder to write")
     if march is not None and best is None:

@@ -192,7 +192,7 @@ def test_a_toolchain_in_a_container_must_see_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-o", "x"], "name one thing to ship"),
+        (["-o", "x"], "name one thing to ship, a trial, --best SUITE/MODEL or --config; given: none"),
         (["a", "--best", "b/c", "-o", "x"], "given: TRIAL, --best"),
         (["a"], "-o DIR is missing"),
         (["a", "-o", "x", "--march", "bayes"], "--march belongs to --best"),
