@@ -113,8 +113,7 @@ def explain(
         }
         say(json.dumps(content, indent=2))
     else:
-        _show(model, result, nodes, interpreted, doubts)
-        say(f"Thresholds: {basis}")
+        _show(model, result, nodes, interpreted, doubts, basis)
     if html is not None:
         say(write_page(html, page(result, nodes, interpreted, doubts)), err=as_json)
 
@@ -243,6 +242,7 @@ def _show(
     nodes: tuple[Explained, ...],
     interpreted: tuple[Interpreted, ...],
     doubts: tuple[str, ...],
+    thresholds: str,
 ) -> None:
     from engine.cli.console import open_console, plain_table
     from engine.rulebook.known import how_to_settle
@@ -284,3 +284,4 @@ def _show(
         console.print(how_to_settle(shlex.quote(str(model))), highlight=False, markup=False)
     for text in doubts:
         console.print(f"WARNING: {text}", highlight=False, markup=False)
+    console.print(f"Thresholds: {thresholds}", highlight=False, markup=False)
