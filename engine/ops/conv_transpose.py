@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.ir import QMAX, attribute, before_calibration, constant_of, shape_of
-from engine.ops.conv import by_terms, float_bias, shifted_bias
+from engine.ops.conv import by_terms, float_bias, shifted_bias, summed_operand
 from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, float64, stage_of, weighted_sum
 from engine.ops.core.costs import CostKind
-from engine.ops.core.derive import convolution_integers
+from engine.ops.core.derive import convolution_integers, fused_sum
 from engine.ops.core.exact_convolution import (
     accumulated,
     bias_summand,
@@ -23,8 +23,9 @@ from engine.ops.core.exact_convolution import (
     input_channel_sums,
     one_channel_per_group,
     requantized,
+    residual_summand,
 )
-from engine.ops.core.fixed_point import saturate, shift_right, to_type, wrap_int32
+from engine.ops.core.fixed_point import saturate, shift_left, shift_right, to_type, wrap_int32
 from engine.ops.core.float_nodes import given, is_relu, required, stated
 from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import TO_NCHW, Emitter, SourceNode
@@ -66,6 +67,9 @@ class ConvTranspose(QuantizedOperator):
         "group": GROUP,
         "activation": ACTIVATION,
         "use_bias": USE_BIAS,
+        "use_sumin": Attribute("int", 0, "1: the last input is added to the accumulator"),
+        "e_quant_scale": Attribute("ints", (), "multiplier of the added input, per channel"),
+        "e_left_shift": Attribute("ints", (), "left shift of that product, per channel"),
         "b_left_shift": Attribute("ints", (0,), "left shift of the 16-bit bias, per channel"),
         "accu_right_shift": Attribute("ints", doc="accumulator bits dropped before saturation to 16 bits, per channel"),
         "y_quant_scale": Attribute("ints", doc="requantisation multiplier, per channel"),
@@ -75,15 +79,18 @@ class ConvTranspose(QuantizedOperator):
     }
 
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-        """Inputs: x int8 NHWC, w int8 (I, kh, kw, O/g), bias int32 where ``use_bias`` is 1.
+        """Inputs: x int8 NHWC, w int8 (I, kh, kw, O/g), bias int32 where ``use_bias`` is 1, and the sum input if fused.
 
         Source: reference/arithmetic.md 1, HzSQuantizedConvTranspose; dilations follow
         ONNX, all files seen have 1.
         """
         x, w = (np.asarray(value) for value in inputs[:2])
-        bias = transposed_bias(inputs, attributes)
-        accumulator = wrap_int32(transposed_convolve(x, w, attributes) + shifted_bias(*bias))
-        narrowed = saturate(shift_right(accumulator, attributes["accu_right_shift"]), 16)
+        bias, e = transposed_bias_and_sum(inputs, attributes)
+        accumulator = transposed_convolve(x, w, attributes) + shifted_bias(*bias)
+        if e is not None:
+            product = np.asarray(inputs[e], np.int64) * attributes["e_quant_scale"]
+            accumulator = accumulator + shift_left(product, attributes["e_left_shift"])
+        narrowed = saturate(shift_right(wrap_int32(accumulator), attributes["accu_right_shift"]), 16)
         y = shift_right(narrowed * attributes["y_quant_scale"], attributes["y_right_shift"])
         return (to_type(np.maximum(y, 0) if attributes["activation"] == "relu" else y, 8),)
 
@@ -93,7 +100,7 @@ class ConvTranspose(QuantizedOperator):
         integers = required(constant_of(inputs[1])).transpose(0, 3, 1, 2)
         weights = required(constant_of(before_calibration(given(head, 1))))
         stage = stage_of(attributes, "y_quant_scale", "accu_right_shift", "y_right_shift")
-        bias = float64(shifted_bias(*transposed_bias([constant_of(value) for value in inputs], attributes)))
+        bias = float64(shifted_bias(*_constant_bias(inputs, attributes)))
         terms = tuple(by_terms(per_output_channel(array, group)) for array in (weights, integers))
         return weighted_sum(case, stage, (terms[0], terms[1]), (float_bias(head), bias))
 
@@ -114,8 +121,13 @@ class ConvTranspose(QuantizedOperator):
         if not fits:
             widths = np.array([0, 0, *-cut[:2], 0, 0, *-cut[2:]], np.int64)
             sums = replace(sums, value=emit.op("Pad", sums.value, widths))
-        constants = [None, None, *(call.constant(index) for index in range(2, len(call.inputs)))]
-        accumulator = accumulated([sums, bias_summand(shifted_bias(*transposed_bias(constants, attributes)))], emit)
+        e = len(call.inputs) - 1 if attributes["use_sumin"] else None
+        constants = [None, None, *(call.constant(index) for index in range(2, len(call.inputs)) if index != e)]
+        bias, _ = transposed_bias_and_sum(constants, {**attributes, "use_sumin": 0})
+        terms = [sums, bias_summand(shifted_bias(*bias))]
+        if e is not None:
+            terms.append(residual_summand(call.input(e), as_sum_of_convolution(attributes), emit))
+        accumulator = accumulated(terms, emit)
         requantization = {
             "activation": attributes["activation"],
             "right_shift": attributes["accu_right_shift"],
@@ -130,16 +142,35 @@ class ConvTranspose(QuantizedOperator):
         return one_channel_per_group(inputs, attributes["group"], transposed=True)
 
 
-def transposed_bias(inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
-    """Bias and its left shift, or nothing.
+def transposed_bias_and_sum(inputs: Sequence[Any], attributes: Attributes) -> tuple[tuple[Any, ...], int | None]:
+    """Bias and its left shift, or nothing, and the position of the summed operand, if there is one.
 
     Raises:
-        ValueError: ``use_bias`` says otherwise than the number of inputs.
+        ValueError: ``use_bias`` or ``use_sumin`` says otherwise than the number of inputs.
     """
-    bias = [value for value in inputs[2:] if value is not None]
-    if len(bias) != attributes["use_bias"]:
-        raise ValueError(f"{len(inputs)} inputs; use_bias {attributes['use_bias']} needs {2 + attributes['use_bias']}")
-    return (bias[0], attributes["b_left_shift"]) if bias else ()
+    rest = [index for index, value in enumerate(inputs) if index > 1 and value is not None]
+    e = rest.pop() if attributes["use_sumin"] and rest else None
+    if len(rest) != attributes["use_bias"] or (e is None) == bool(attributes["use_sumin"]):
+        raise ValueError(
+            f"{len(inputs)} inputs; use_bias {attributes['use_bias']} and use_sumin {attributes['use_sumin']} need"
+            f" {2 + attributes['use_bias'] + attributes['use_sumin']}"
+        )
+    return tuple(inputs[index] for index in rest) + (attributes["b_left_shift"],) * len(rest), e
+
+
+def as_sum_of_convolution(attributes: Attributes) -> dict[str, Any]:
+    """The attributes of the added input, called as those of HzSQuantizedConv."""
+    return {
+        "use_sumin": attributes["use_sumin"],
+        "e_scale": attributes["e_quant_scale"],
+        "e_shift": attributes["e_left_shift"],
+    }
+
+
+def _constant_bias(inputs: Sequence[ir.Value | None], attributes: Attributes) -> tuple[Any, ...]:
+    end = len(inputs) - int(attributes["use_sumin"])
+    constants = [None if value is None else constant_of(value) for value in inputs[:end]]
+    return transposed_bias_and_sum(constants, {**attributes, "use_sumin": 0})[0]
 
 
 def transposed_convolve(x: Array, w: Array, attributes: Attributes) -> NDArray[np.int64]:
@@ -217,7 +248,13 @@ class ConvTransposeRule(FloatRule):
         return None
 
     def absorbs(self, chain: Sequence[ir.Node], consumer: ir.Node, march: Chip) -> bool:
-        return len(chain) == 1 and is_relu(consumer)
+        """A Relu, and a sum before it, as a convolution (13 of 13 sums asked on three marches)."""
+        if any(is_relu(node) for node in chain):
+            return False
+        if consumer.op_type == "Add" and len(chain) == 1:
+            shapes = {tuple(shape_of(value)) for value in (*consumer.inputs, consumer.outputs[0]) if value is not None}
+            return len(shapes) == 1 and consumer.inputs[0] is not consumer.inputs[1]
+        return is_relu(consumer)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
@@ -228,6 +265,8 @@ class ConvTransposeRule(FloatRule):
         output_scales = output.thresholds / np.float32(QMAX["int8"])
         thresholds = required(lowering.calibration(weight)).thresholds
         by_output = per_output_channel(required(lowering.constant(weight)), group)
+        operand = summed_operand(chain)
+        e = None if operand is None else lowering.integer(operand, per_channel=True)
         integers = convolution_integers(
             by_output,
             thresholds,
@@ -236,6 +275,7 @@ class ConvTransposeRule(FloatRule):
             output_scales,
             8,
             bias_bits=16,
+            summand_scale=None if e is None else e.scale,
         )
         split = required(integers.requantization)
         bias = node.inputs[2] if len(node.inputs) > 2 else None
@@ -248,7 +288,7 @@ class ConvTransposeRule(FloatRule):
             **stated(node, "dilations", "output_padding"),
             "group": group,
             "use_bias": 1,
-            **({"activation": "relu"} if len(chain) > 1 else {}),
+            **({"activation": "relu"} if any(map(is_relu, chain)) else {}),
             "weight_thresholds": thresholds.tolist(),
             "accu_right_shift": split.right_shift.tolist(),
             "y_quant_scale": split.scale.tolist(),
@@ -256,10 +296,14 @@ class ConvTransposeRule(FloatRule):
             "b_left_shift": integers.bias_shift.tolist(),
             "data_format": "NHWC",
         }
+        if e is not None:
+            added = fused_sum(e.scale, integers.accumulator_scale, lowering.march, shifts_left=True)
+            attributes |= {"use_sumin": 1, "e_quant_scale": added["e_scale"], "e_left_shift": added["e_shift"]}
         inputs = [
             x.value,
             lowering.initializer(f"{node.name}_{names[0]}_quantized", quantized),
             lowering.initializer(f"{node.name}_{names[1]}_quantized", integers.bias),
+            *([] if e is None else [e.value]),
         ]
         lowering.emit("HzSQuantizedConvTranspose", node, inputs, attributes, result, bits=8, scale=output_scales)
         if output.bits > INT8_BITS:

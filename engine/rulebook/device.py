@@ -618,11 +618,14 @@ def _reads_cpu_product(site: DeviceSite) -> bool:
 
 
 def _follows_convolution(node: ir.Node) -> bool:
-    """Whether ``node`` reads a convolution, or a sum that one may have absorbed."""
+    """Whether ``node`` reads a convolution, or a sum that one may have absorbed, no ConvTranspose alone."""
     value = node.inputs[0]
     producer = None if value is None else before_calibration(value).producer()
     rule = None if producer is None else rule_for(producer)
-    return producer is not None and (producer.op_type == "Add" or (rule is not None and rule.stays_int32(producer)))
+    if producer is not None and producer.op_type == "Add":
+        added = {each.op_type for item in producer.inputs if item is not None and (each := item.producer()) is not None}
+        return "ConvTranspose" not in added or "Conv" in added
+    return producer is not None and rule is not None and rule.stays_int32(producer)
 
 
 def _reads_alone(node: ir.Node) -> bool:

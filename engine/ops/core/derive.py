@@ -211,17 +211,21 @@ def fold_input_scales(
     return folded, np.where(magnitudes == 0, thresholds, magnitudes).astype(np.float32), largest
 
 
-def fused_sum(operand_scale: Float32, accumulator_scale: Float32, march: Chip) -> dict[str, list[int]]:
+def fused_sum(
+    operand_scale: Float32, accumulator_scale: Float32, march: Chip, *, shifts_left: bool = False
+) -> dict[str, list[int]]:
     """``e_scale`` and ``e_shift`` of a fused sum (reference/arithmetic.md 2.5).
 
     Args:
         operand_scale: of the operand that is added, float units per integer; one value or one per channel.
         accumulator_scale: of the convolution's accumulator, likewise.
         march: says whether the shift may be negative; where it may not, the scale is rounded half to even instead.
+        shifts_left: of an operator whose shift may not be negative on any march: a transposed convolution (37 of 37
+            channels asked on bayes-e).
     """
     ratio = operand_scale.astype(np.float64) / accumulator_scale.astype(np.float64)
     scale, shift = mantissa_and_shift(ratio)
-    if not march.negative_e_shift:
+    if shifts_left or not march.negative_e_shift:
         shift = np.maximum(shift, 0)
         scale = np.rint(ratio / np.exp2(shift)).astype(np.int64)
     return {"e_shift": shift.tolist(), "e_scale": scale.tolist()}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ops.conv import Conv
-from engine.ops.conv_transpose import transposed_bias
+from engine.ops.conv_transpose import as_sum_of_convolution, transposed_bias_and_sum
 from engine.ops.core.base import Attributes
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import Call, NotLowered, check_window, per_channel
@@ -30,13 +30,15 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     A convolution of the input with zeros between its pixels, weights turned around; a block of pixels from every pixel
     where the windows do not overlap.
     """
-    x, (weights, *rest), a = call.image(), call.constants(*range(1, len(call.inputs))), call.attributes
+    x, a = call.image(), call.attributes
+    end = len(call.inputs) - int(a["use_sumin"])
+    added, (weights, *rest) = list(call.inputs[end:]), call.constants(*range(1, end))
     check_window(a)
     group = int(a["group"])
     if weights.ndim != 4 or len(weights) != x.shape[3] or group < 1 or len(weights) % group:
         raise NotLowered(f"weights {weights.shape} do not belong to the input's {x.shape[3]} channels")
-    bias = transposed_bias([None, weights, *rest], a)
-    if group == 1 and _stands_apart(weights, a):
+    bias, _ = transposed_bias_and_sum([None, weights, *rest], {**a, "use_sumin": 0})
+    if group == 1 and not added and _stands_apart(weights, a):
         return _blocks_of_pixels(x, weights, bias, a, program)
     kernel, strides = np.array(weights.shape[1:3], np.int64), a["strides"]
     reach = a["dilations"] * (kernel - 1)
@@ -55,8 +57,8 @@ def lower_transposed_convolution(call: Call, program: Assembler) -> Tensor:
     y_strides = (0, int(strides[0]) * pitch, int(strides[1]) * channels, 1)
     start = int(first[0]) * pitch + int(first[1]) * channels
     strided_copy(x, spread, dims, x_strides, y_strides, program, y_start=start)
-    attributes = {**_as_convolution(a), "kernel_shape": kernel, "dilations": a["dilations"]}
-    inputs: list[Operand] = [spread, turned_weights(weights, group), *bias]
+    attributes = {**_as_convolution(a), "kernel_shape": kernel, "dilations": a["dilations"], **as_sum_of_convolution(a)}
+    inputs: list[Operand | None] = [spread, turned_weights(weights, group), *bias, *added]
     return lower_convolution(Call(Conv(), attributes, inputs), program)
 
 

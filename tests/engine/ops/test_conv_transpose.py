@@ -45,8 +45,14 @@ def test_the_output_floors_twice_and_saturates_in_between() -> None:
     assert spread([0], [1], **large) == [31]
 
 
+def test_a_map_is_added_to_the_accumulator() -> None:
+    added = {"bias": [int8(5, -6, shape=(1, 1, -1, 1))], "use_sumin": 1, "e_quant_scale": [2], "e_left_shift": [1]}
+    assert spread([1, 10], [1], **added) == [21, -14]
+    assert spread([1, 10], [1], **added, activation="relu") == [21, 0]
+
+
 def test_inputs_must_be_those_that_the_attributes_speak_of() -> None:
-    with pytest.raises(ValueError, match="3 inputs; use_bias 0 needs 2"):
+    with pytest.raises(ValueError, match="3 inputs; use_bias 0 and use_sumin 0 need 2"):
         spread([0], [1], bias=[np.ones(1, np.int32)])
 
 
@@ -88,19 +94,25 @@ def test_sizes_up_to_the_limits_of_the_march(
     assert refused(ConvTransposeRule(), deconv(kernel, kernel, **attributes), march) is code
 
 
-def test_weights_are_constants_and_only_an_activation_joins() -> None:
+def test_weights_are_constants_and_a_sum_and_an_activation_join() -> None:
     x, rule, march = tensor("x", 1, 2, 4, 4), ConvTransposeRule(), load_chip("bayes-e")
     assert refused(rule, float_node("ConvTranspose", [x, tensor("w", 2, 1, 2, 2)], (1,))) is Code.NOT_CONSTANT
     line = float_node("ConvTranspose", [tensor("x", 1, 2, 4), constant("w", np.ones((2, 1, 2)))], (1,))
     assert refused(rule, line) is Code.DECONVOLUTION_2D
     head = deconv()
-    relu, added = (float_node(kind, [head.outputs[0]], (1, 1, 8, 8)) for kind in ("Relu", "Add"))
+    relu = float_node("Relu", [head.outputs[0]], (1, 1, 8, 8))
+    sizes = ((1, 1, 8, 8), (1, 1, 1, 8))
+    added, broadcast = (float_node("Add", [head.outputs[0], tensor("e", *size)], (1, 1, 8, 8)) for size in sizes)
     found = [
         rule.absorbs([head], relu, march),
         rule.absorbs([head, relu], relu, march),
+        rule.absorbs([head, relu], added, march),
         rule.absorbs([head], added, march),
+        rule.absorbs([head, added], relu, march),
+        rule.absorbs([head, added], added, march),
+        rule.absorbs([head], broadcast, march),
     ]
-    assert found == [True, False, False]
+    assert found == [True, False, False, True, True, False, False]
     assert dict(rule.weights(head)) == {1: 1}
 
 
