@@ -219,7 +219,8 @@ def labels_fit(source: DataSource, head: HeadGuess) -> tuple[bool, tuple[str, ..
     if what is None:
         return False, ()
     if head.task is not what:
-        return False, (f"{source.kind.value} labels do not fit {head.task.value}: labels are not used",)
+        fitted = "outputs that are compared by cosine" if head.task is TaskKind.OTHER else head.task.value
+        return False, (f"{source.kind.value} labels do not fit {fitted}: labels are not used",)
     count = label_classes(source)
     if count is None or head.metric == "hmean":
         return head.metric != "cosine", ()

@@ -97,6 +97,9 @@ def test_labels_of_another_task_are_not_used(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("".join(f"{index}.npy,{index % 2}\n" for index in range(8)))
     contents, notes = propose_arrays(model, arrays, labels=tmp_path / "labels.csv")
     assert (contents.labels, notes) == (Labels.FLOAT, ("csv labels do not fit segmentation: labels are not used",))
+    contents, notes = propose_arrays(model, arrays, task=TaskKind.OTHER, labels=tmp_path / "labels.csv")
+    said = "csv labels do not fit outputs that are compared by cosine: labels are not used"
+    assert (contents.labels, notes) == (Labels.FLOAT, (said,))
 
 
 def test_lines_of_text_need_their_characters(tmp_path: Path) -> None:
