@@ -99,6 +99,9 @@ class IntegerGraph:
         inputs = [self._graph_input(value) for value in self._source.graph.inputs]
         by_last = {id(chain[-1]): chain for chain in chains(self._source, self.march)}
         for node in self._source.graph:
+            for value in node.inputs:
+                if value is not None and is_calibration(value.producer()):
+                    self._writer.mark(str(value.name))
             if id(node) in by_last:
                 self._lower(by_last[id(node)])
                 last_first = node.outputs[::-1]  # as the outputs of a Split in yolo11_b; positions behind values (TopK)
@@ -107,9 +110,7 @@ class IntegerGraph:
                         self._float_with_reader.add(_last_calibrated(value))
                     elif _has_float_reader(value):
                         self._float(value)
-            elif is_calibration(node):
-                self._quantize_beside_cpu(node)
-            elif not on_bpu(node):
+            elif not is_calibration(node) and not on_bpu(node):
                 self._copy(node)
         outputs = [self._output(value) for value in self._source.graph.outputs]
         model = self._writer.model(self._source, inputs, outputs, self.march.name)
@@ -168,21 +169,8 @@ class IntegerGraph:
             own = wanted
         if own.bits != wanted.bits or not np.array_equal(own.scales, wanted.scales):
             reader = Reader(self._requantizing(value, own.bits, wanted)[0], 0)
-        return self._quantize(tensor, str(tensor.name), own, reader, layout)
-
-    def _quantize_beside_cpu(self, calibration: ir.Node) -> None:
-        """HzQuantize of what the CPU computes and reads as well, where that is calibrated: not before its BPU reader.
-
-        Nothing where the march keeps layouts outside, whose Transpose is the reader's (``lines``, two marches).
-        """
-        tensor, value = before_calibration(calibration.outputs[0]), calibration.outputs[0]
-        readers = [usage.node for usage in value.uses()]
-        wanted, name = calibration_of(value), str(tensor.name)
-        on_both = any(map(on_bpu, readers)) and not all(on_bpu(each) or is_calibration(each) for each in readers)
-        if self.march.layout_outside or not on_both or name not in self._floats or name in self._integers:
-            return
-        if wanted is not None and wanted.scales.size == 1:
-            self._quantize(tensor, name, wanted, Reader(name, 0), "NHWC")
+        with self._writer.standing_at(str(value.name)):
+            return self._quantize(tensor, str(tensor.name), own, reader, layout)
 
     def _readable(self, value: ir.Value) -> Calibration | None:
         """How ``value`` is calibrated for its reader, in int8 where that has no int16."""
@@ -306,21 +294,7 @@ class IntegerGraph:
                 f"node {chain[0].name} ({chain[0].op_type}) is marked for the BPU, which has no such operator"
             )
         self._chain = chain
-        if not self.march.layout_outside:
-            self._quantize_operands(chain)
         rule.lower(chain, self)
-
-    def _quantize_operands(self, chain: Sequence[ir.Node]) -> None:
-        """HzQuantize of all float operands of ``chain``, in its order, in front of the first Transpose of one.
-
-        Asked of sums, products, joins and of a convolution with a sum behind it (12 networks of two and three inputs).
-        """
-        for value in (value for node in chain for value in node.inputs if value is not None):
-            own, tensor = calibration_of(value), before_calibration(value)
-            name = str(tensor.name)
-            is_float = name in self._floats and name not in self._integers
-            if is_float and own is not None and own.scales.size == 1:
-                self._quantize(tensor, name, own, Reader(name, 0), "NHWC")
 
     def _copy(self, node: ir.Node) -> None:
         """A CPU node on float tensors; a Relu is none whose result is only quantised without negative numbers."""
@@ -340,7 +314,7 @@ class IntegerGraph:
             name=node.name,
             metadata_props=dict(node.metadata_props),
         )
-        self._writer.nodes.append(copy)
+        self._writer.write(copy)
         self._floats.update({str(value.name): value for value in outputs})
 
     def _float_or_constant(self, value: ir.Value) -> ir.Value:
@@ -561,7 +535,7 @@ class IntegerGraph:
             self._names.of(NameSite(part, reader=reader.node, index=reader.index))
             for part in (NamedPart.TO_NHWC, NamedPart.IN_NHWC)
         ]
-        return self._writer.transpose(source, TO_NHWC, *names)
+        return self._writer.input_transpose(source, TO_NHWC, *names)
 
     def _reader(self, value: ir.Value, index: int | None = None) -> Reader:
         """Which input of the quantised node of the current chain ``value`` becomes: ``index`` where it is given."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,16 +26,45 @@ class GraphWriter:
 
     Args:
         names: names what would have the name of something else.
-
-    Attributes:
-        nodes: in running order.
     """
 
     def __init__(self, names: Naming) -> None:
-        self.nodes: list[ir.Node] = []
+        self._stretches: list[list[ir.Node]] = [[]]
+        self._places: dict[str, list[ir.Node]] = {}
+        self._open = self._stretches[0]
+        self._waiting: dict[ir.Value, ir.Node] = {}
         self._initializers: dict[str, ir.Value] = {}
         self._names = names
         self._taken: set[tuple[NamedKind, str]] = set()
+
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """In running order."""
+        return list(chain.from_iterable(self._stretches))
+
+    def mark(self, place: str) -> None:
+        """Call what is written next ``place``, if nothing is: nodes can be written there later on."""
+        if place in self._places:
+            return
+        self._places[place], self._open = [], []
+        self._stretches += [self._places[place], self._open]
+
+    @contextmanager
+    def standing_at(self, place: str) -> Iterator[None]:
+        """Write at the place of that name, if there is one."""
+        before = self._open
+        self._open = self._places.get(place, before)
+        try:
+            yield
+        finally:
+            self._open = before
+
+    def write(self, node: ir.Node) -> None:
+        """Append ``node``, and directly in front of it what :meth:`input_transpose` made for it."""
+        for value in node.inputs:
+            if value in self._waiting:
+                self.write(self._waiting.pop(value))
+        self._open.append(node)
 
     def initializer(self, name: str, array: NDArray[Any]) -> ir.Value:
         """The constant ``name``, made at the first call; ``model`` leaves out those that no node reads.
@@ -56,6 +87,12 @@ class GraphWriter:
         """``value`` with its axes in the order ``perm``, by the node ``name``."""
         shape = transposed(shape_of(value), perm)
         return self.append("Transpose", name, [value], {"perm": perm}, output, value.type, shape, "")
+
+    def input_transpose(self, value: ir.Value, perm: Sequence[int], name: str, output: str) -> ir.Value:
+        """The same, written directly in front of the node that reads it first."""
+        moved = self.value(output, value.type, transposed(shape_of(value), perm))
+        self._waiting[moved] = self._node("Transpose", name, [value], {"perm": perm}, [moved], "")
+        return moved
 
     def append(
         self,
@@ -87,9 +124,20 @@ class GraphWriter:
         domain: str,
     ) -> None:
         """A node called ``name`` if no other node is; attributes that are None are left out."""
+        self.write(self._node(op_type, name, inputs, attributes, outputs, domain))
+
+    def _node(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[ir.Value],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[ir.Value],
+        domain: str,
+    ) -> ir.Node:
         unique = self.unique(name, NamedKind.NODE)
         typed = [typed_attribute(key, item) for key, item in attributes.items() if item is not None]
-        self.nodes.append(ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique))
+        return ir.Node(domain, op_type, inputs, typed, outputs=outputs, name=unique)
 
     def unique(self, name: str, kind: NamedKind = NamedKind.TENSOR) -> str:
         """``name``, or another one where it was given to something else of its ``kind`` before."""
@@ -102,12 +150,13 @@ class GraphWriter:
 
     def model(self, source: ir.Model, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], march: str) -> ir.Model:
         """The model of what was written, with the metadata of ``source``."""
-        used = {id(value) for node in self.nodes for value in node.inputs if value is not None}
+        nodes = self.nodes
+        used = {id(value) for node in nodes for value in node.inputs if value is not None}
         kept = [value for value in self._initializers.values() if id(value) in used]
         graph = ir.Graph(
             inputs,
             outputs,
-            nodes=self.nodes,
+            nodes=nodes,
             initializers=kept,
             opset_imports={**source.graph.opset_imports, HORIZON_DOMAIN: HORIZON_VERSION},
             name=source.graph.name,

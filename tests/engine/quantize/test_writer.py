@@ -46,6 +46,31 @@ def test_only_maps_have_a_layout() -> None:
     assert tuple(node.attributes["perm"].as_ints()) == (0, 2, 3, 1)
 
 
+def test_nodes_are_written_at_places_that_were_marked() -> None:
+    writer = GraphWriter(Naming(ChipFamily.BAYES))
+    x = value("x")
+    writer.append("HzLut", "first", [x], {}, "a", INT8, (1,))
+    writer.mark("place")
+    writer.append("HzLut", "last", [x], {}, "b", INT8, (1,))
+    writer.mark("place")
+    for name in ("second", "third"):
+        with writer.standing_at("place"):
+            writer.append("HzQuantize", name, [x], {}, name, INT8, (1,))
+    with writer.standing_at("nowhere"):
+        writer.append("HzLut", "behind", [x], {}, "c", INT8, (1,))
+    assert [node.name for node in writer.nodes] == ["first", "second", "third", "last", "behind"]
+
+
+def test_a_transpose_of_an_input_stands_in_front_of_its_first_reader() -> None:
+    writer = GraphWriter(Naming(ChipFamily.BAYES))
+    turned = [writer.input_transpose(value(name), (0, 2, 3, 1), f"turn_{name}", f"t_{name}") for name in ("x", "y")]
+    writer.append("HzLut", "other", [value("z")], {}, "a", INT8, (1,))
+    for reader in ("first", "second"):
+        writer.append("Concat", reader, turned, {}, reader, INT8, (1,), "")
+    assert [node.name for node in writer.nodes] == ["other", "turn_x", "turn_y", "first", "second"]
+    assert turned[0].shape == ir.Shape((1, 3, 4, 2))
+
+
 def test_constants_are_made_once_and_kept_where_they_are_read() -> None:
     writer = GraphWriter(Naming(ChipFamily.BAYES))
     scale, unread = writer.initializer("scale", np.ones(1, np.float32)), writer.initializer("unread", np.zeros(2))
