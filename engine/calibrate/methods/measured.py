@@ -47,7 +47,7 @@ def only_measured(placed: ir.Model) -> ir.Model:
         placed: model with ``HzCalibration`` nodes; not changed.
     """
     model = placed.clone()
-    measured = {str(node.name) for node in calibration_nodes(model) if is_measured(node)}
+    measured = {str(node.name) for node in calibration_nodes(model) if mix_measures(node)}
     for node in tuple(calibration_nodes(model)):
         value, result = node.inputs[0], node.outputs[0]
         if result.is_graph_output() or value is None:
@@ -82,7 +82,7 @@ def _fixes(reader: ir.Node, calibration: ir.Node) -> bool:
     return rule is not None and rule.fixed_thresholds(reader, attribute(calibration, "qtype"))[0] is not None
 
 
-def is_measured(node: ir.Node) -> bool:
+def mix_measures(node: ir.Node) -> bool:
     """Whether ``mix`` measures what the ``HzCalibration`` quantises.
 
     The int8 result of a function is measured only where the BPU computes with it: 160 that the CPU reads or that are

@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto, helper
 
 from engine.calibrate import CalibrationOptions, calibration_tensors, tensors_for
-from engine.calibrate.methods.measured import is_measured, only_measured
+from engine.calibrate.methods.measured import mix_measures, only_measured
 from engine.graph.scales import OWN, scale_source
 from engine.ir import calibration_nodes
 from engine.place import PlacementOptions, place
@@ -106,7 +106,7 @@ def test_the_int8_result_of_a_function_is_measured_only_where_the_bpu_computes_w
 ) -> None:
     nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "y")]
     placed = place(graph(nodes, {"x": (1, 4, 8, 8)}, ["y"], {"w": CONSTANTS["w"]}), march, PlacementOptions()).model
-    measured = {str(each.name) for each in calibration_nodes(placed) if is_measured(each)}
+    measured = {str(each.name) for each in calibration_nodes(placed) if mix_measures(each)}
     assert measured == {"x_HzCalibration", "c_HzCalibration", "y_before_HzCalibration"} & {
         f"{name}_HzCalibration" for name in (*expected, *(f"{each}_before" for each in expected))
     }
