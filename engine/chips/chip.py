@@ -46,6 +46,7 @@ class Limits:
         reduce_length: largest number of values that a mean, sum or maximum over one axis takes.
         argmax_channels: largest number of channels of an ArgMax.
         depth_to_space_multiple: what the output channels of a DepthToSpace must be a multiple of.
+        depth_to_space_block: the only side that the blocks of a DepthToSpace may have; None for any.
     """
 
     conv_kernel: int | None
@@ -64,6 +65,7 @@ class Limits:
     reduce_length: int
     argmax_channels: int
     depth_to_space_multiple: int
+    depth_to_space_block: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

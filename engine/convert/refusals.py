@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.errors import UnsupportedError
-from engine.ir import HORIZON_DOMAIN, MARK_ON, is_calibration, shape_of, static_shape
+from engine.ir import HORIZON_DOMAIN, MARK_ON, attribute, is_calibration, shape_of, static_shape
 from engine.terms import Device
 
 NOT_IN_RUNTIME = frozenset(
@@ -108,15 +108,25 @@ def refuse_uncompilable(quantized: ir.Model, march: Chip) -> None:
     """Refuse a quantised model that the original's compiler refuses.
 
     That is a DepthToSpace on bernoulli2 whose output channels are no multiple of 4 (reference/operators.md, Limits; the
-    network min_shuffle).
+    network min_shuffle), or whose blocks are not of 2 x 2 pixels (6 of 6 asked, of 3, 4 and 8 in both modes, where both
+    of 2 are compiled; not a SpaceToDepth, and none on bayes-e and bayes).
 
     Raises:
-        UnsupportedError: names the node and what is allowed.
+        UnsupportedError: names the node, what is allowed and what to do.
     """
-    multiple = march.limits.depth_to_space_multiple
+    multiple, side = march.limits.depth_to_space_multiple, march.limits.depth_to_space_block
     for node in quantized.graph:
-        if node.op_type == "HzDepthToSpace" and shape_of(node.outputs[0])[-1] % multiple:
+        if node.op_type != "HzDepthToSpace":
+            continue
+        remedy = f"send it to the CPU (run_on_cpu: {node.name})"
+        channels, block = shape_of(node.outputs[0])[-1], attribute(node, "blocksize")
+        if channels % multiple:
             raise UnsupportedError(
                 f"output channel of {node.name} ({node.op_type}) must be a multiple of {multiple} on {march.name}, it "
-                f"is {shape_of(node.outputs[0])[-1]}"
+                f"is {channels}; {remedy}"
+            )
+        if side is not None and block != side:
+            raise UnsupportedError(
+                f"blocksize of {node.name} ({node.op_type}) must be {side} on {march.name}, it is {block}; {remedy} "
+                "or enlarge by two several times"
             )

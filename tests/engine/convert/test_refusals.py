@@ -12,10 +12,17 @@ from engine.ir import CALIBRATION_OP, HORIZON_DOMAIN, MARK_ON, mark
 from engine.terms import Device
 
 
-def shuffled(channels: int) -> ir.Model:
+def shuffled(channels: int, block: int = 2) -> ir.Model:
     """A DepthToSpace to ``channels``."""
     result = ir.Value(name="y", shape=ir.Shape((1, 8, 8, channels)))
-    node = ir.node("HzDepthToSpace", [ir.Value(name="x")], domain=HORIZON_DOMAIN, outputs=[result], name="shuffle")
+    node = ir.node(
+        "HzDepthToSpace",
+        [ir.Value(name="x")],
+        {"blocksize": block},
+        domain=HORIZON_DOMAIN,
+        outputs=[result],
+        name="shuffle",
+    )
     return ir.Model(ir.Graph(node.inputs, node.outputs, nodes=[node], name="g"), ir_version=8)
 
 
@@ -24,9 +31,15 @@ def test_channels_behind_a_depth_to_space_are_a_multiple_of_four_on_bernoulli2()
         refuse_uncompilable(shuffled(3), load_chip("bernoulli2"))
 
 
-@pytest.mark.parametrize(("channels", "march"), [(3, "bayes-e"), (8, "bernoulli2")])
-def test_others_are_compiled(channels: int, march: str) -> None:
-    model = shuffled(channels)
+@pytest.mark.parametrize("block", [3, 4, 8])
+def test_blocks_of_a_depth_to_space_are_of_two_by_two_pixels_on_bernoulli2(block: int) -> None:
+    with pytest.raises(UnsupportedError, match=r"blocksize of shuffle .* must be 2 on bernoulli2, it is .*run_on_cpu"):
+        refuse_uncompilable(shuffled(8, block), load_chip("bernoulli2"))
+
+
+@pytest.mark.parametrize(("channels", "block", "march"), [(3, 2, "bayes-e"), (8, 4, "bayes"), (8, 2, "bernoulli2")])
+def test_others_are_compiled(channels: int, block: int, march: str) -> None:
+    model = shuffled(channels, block)
     refuse_uncompilable(model, load_chip(march))
     assert model.graph[0].outputs[0].shape[-1] == channels
 
