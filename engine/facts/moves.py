@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from engine.facts.devices import is_quantised, joins_on_request, on_bpu, refused_late
 from engine.graph import float_readers
-from engine.ir import MARK_LATE, is_calibration
+from engine.ir import MARK_LATE, before_calibration, is_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 
@@ -120,6 +120,32 @@ def _is_wanted_behind(value: ir.Value) -> bool:
     """Whether ``value``, or what movements and maxima make of it, is wanted in integers."""
     behind = (result for reader in float_readers(value) if _moves_on(reader) for result in reader.outputs)
     return is_wanted(value) or any(map(_is_wanted_behind, behind))
+
+
+def joined_with(value: ir.Value) -> list[ir.Value]:
+    """``value``, and all that has its type because Concats and movements on either device join it with that.
+
+    Through Concats of Concats, Reshapes, Transposes, Slices and maxima, and another operand that two Concats share; not
+    through averages, functions on the CPU or Concats that are asked for there (35 of 35 branches on bayes-e).
+    """
+    found, seen = [value], {value}
+    for each in found:
+        producer = each.producer()
+        for node in (*([] if producer is None else [producer]), *float_readers(each)):
+            rule = None if node.op_type in _AVERAGES or joins_on_request(node) else rule_for(node)
+            if rule is None or not is_passive(node) or rule.tie(node) not in _ONE_TYPE:
+                continue
+            read = (before_calibration(item) for item in map(node.inputs.__getitem__, rule.activations(node)) if item)
+            made = [item for item in (*read, *node.outputs) if item not in seen]
+            found += made
+            seen.update(made)
+    return found
+
+
+_ONE_TYPE = (Tie.OUTPUT_TAKES_INPUT, Tie.OPERANDS_TAKE_OUTPUT)
+"""How a movement and a Concat are tied."""
+_AVERAGES = ("AveragePool",)
+"""What does not give what it reads a type: it stays in int32."""
 
 
 def waits(node: ir.Node) -> bool:

@@ -11,7 +11,7 @@ from engine.chips import Chip
 from engine.errors import ConfigError
 from engine.facts.chains import chains, joins
 from engine.facts.devices import is_quantised, on_bpu
-from engine.facts.moves import is_exact_sum, keeps_scale, moved_from
+from engine.facts.moves import is_exact_sum, joined_with, keeps_scale, moved_from
 from engine.graph import float_readers
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, NodeTypes, PlacementOptions, Refusal
@@ -404,6 +404,7 @@ def _ends(network: _Network, asked_int8: Set[ir.Value]) -> tuple[dict[ir.Value, 
             heads=heads,
             asked_int8=asked_int8,
             asked_on_bpu=asked_on_bpu,
+            follows_int16=bool(wide) and not wide.keys().isdisjoint(joined_with(chain[-1].outputs[0])),
         )
         rule = network.book.widths.tails.decide(site, network.march.family)
         if rule is not None and rule.then is Width.LEFT:

@@ -17,7 +17,15 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.devices import is_quantised, joins_on_request, on_bpu
-from engine.facts.moves import is_computed_with, is_exact_sum, is_passive, keeps_scale, moved_from, reaches_output
+from engine.facts.moves import (
+    is_computed_with,
+    is_exact_sum,
+    is_passive,
+    joined_with,
+    keeps_scale,
+    moved_from,
+    reaches_output,
+)
 from engine.graph import float_readers, sole_reader
 from engine.ir import MARK_LATE, MARK_STEPS, attribute, before_calibration, constant_of, is_calibration, shape_of
 from engine.ops.add import runs_as_convolution
@@ -562,8 +570,32 @@ def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool |
     moves_sums = source.passive and _moves_accumulator(head, site)
     if not moves_sums and (head.op_type == "Split" or _moves_used(head)):
         return None
+    if source.stays_int32(head) and _follows_int16(value, head, site):
+        return False
     on_cpu = head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI
     return moves_sums or source.stays_int32(head) or on_cpu or head.op_type == "Pow"
+
+
+def _follows_int16(value: ir.Value | None, head: ir.Node, site: DeviceSite) -> bool:
+    """Whether a convolution, by ``head``, gives ``value`` behind an int16 result that it is joined with."""
+    producer = None if value is None else value.producer()
+    graph = head.graph
+    if value is None or producer is None or graph is None or site.typed or site.chip.family not in BAYES:
+        return False
+    if "Add" in (producer.op_type, _before(producer)):
+        return False
+    wide = {site.heads[each] for each in joined_with(value) if _is_int16_at_end(each, site)}
+    return next((node for node in graph if node is head or node in wide), head) is not head
+
+
+def _is_int16_at_end(value: ir.Value, site: DeviceSite) -> bool:
+    """Whether ``value`` is a result of the BPU at the end that is int16, and could not stay in int32."""
+    head, last = site.heads.get(value), value.producer()
+    rule = None if head is None else rule_for(head)
+    given_by = None if last is None else rule_for(last)
+    if rule is None or given_by is None or rule.int32_output or rule.passive or not given_by.int16_outputs:
+        return False
+    return not is_exact_sum(value) and not is_computed_with(value, _stays, is_passive)
 
 
 def _moves_used(node: ir.Node) -> bool:
@@ -654,7 +686,8 @@ TAILS: Table[DeviceSite, Place] = Table(
             "device.passive-tail",
             "What moves the last results of the BPU, or takes the maxima or averages of their windows, runs on the CPU "
             "where these could stay in int32 or float; of what is joined, where one is on the CPU, a sum, a Resize or "
-            "an average, or else where the first in the graph could, or is asked for on the BPU.",
+            "an average, or else where the first in the graph could, or is asked for on the BPU. A convolution that "
+            "the graph has behind an int16 result which it is joined with could not.",
             PASSIVE_TAIL
             & ~ASKED_TAIL
             & _site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),

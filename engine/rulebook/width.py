@@ -20,6 +20,7 @@ from engine.facts.moves import (
     is_computed_with,
     is_exact_sum,
     is_passive,
+    joined_with,
     keeps_scale,
     moved_from,
     moved_to,
@@ -56,6 +57,7 @@ class Chained:
         heads: the first node of the chain that gives a tensor.
         asked_int8: tensors of which int8 is asked, and those that must have their type.
         asked_on_bpu: names of nodes that are asked for on the BPU and of whose results no type is asked.
+        follows_int16: whether the result is joined with an int16 one at the end that the graph has before it.
     """
 
     chain: Sequence[ir.Node]
@@ -65,6 +67,7 @@ class Chained:
     heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
     asked_int8: Collection[ir.Value] = ()
     asked_on_bpu: Collection[str] = ()
+    follows_int16: bool = False
 
     @property
     def node(self) -> ir.Node:
@@ -429,6 +432,12 @@ def _is_summed_by_transposed(site: Chained) -> bool:
     return before is not None and before.op_type == "Add"
 
 
+def _follows_int16(site: Chained) -> bool:
+    head = site.heads.get(moved_from(site.result, _moves_all), site.chain[0])
+    added = any(node.op_type == "Add" for node in site.chain) or head.op_type == "Add"
+    return site.follows_int16 and _gives_int16(site) and not added and not is_exact_sum(site.result)
+
+
 ASKED_ON_BPU = "width.asked-on-bpu"
 """The rule of results at the end that are asked for on the BPU."""
 OUTPUTS_IN_INT16 = Pattern[Chained]("is asked for int16 as all outputs are", lambda site: site.output_type == INT16)
@@ -492,6 +501,15 @@ TAILS: Table[Chained, Width] = Table(
             "width.joined-on-request",
             "What a Concat joins at the end that is asked for on the CPU is int16, also the result of a convolution.",
             Pattern("is joined at the end where the CPU is asked for", _is_joined_on_request),
+            Width.INT16,
+            BAYES,
+            over=("width.joined-behind",),
+        ),
+        Rule(
+            "width.joined-behind",
+            "The result of a convolution or product at the end is int16 where it is joined, on either device, with an "
+            "int16 result that comes before it in the graph; a sum that a convolution computes is not.",
+            Pattern("is joined with an int16 result before it", _follows_int16),
             Width.INT16,
             BAYES,
             over=("width.accumulator", "width.moved-accumulator"),
@@ -769,6 +787,24 @@ def none_of(site: Tying) -> list[ir.Value]:
     return []
 
 
+def joined_of(site: Tying) -> list[ir.Value]:
+    """What the BPU gives and the node joins has one type, but for what stays in int32."""
+    return [value for value in joined_with(site.node.outputs[0]) if _is_given_with_type(value, site)]
+
+
+def _is_given_with_type(value: ir.Value, site: Tying) -> bool:
+    producer = value.producer()
+    if producer is None or not on_bpu(producer) or is_exact_sum(value):
+        return False
+    head = site.heads.get(moved_from(value, _moves_all))
+    rule = None if head is None else rule_for(head)
+    return rule is not None and not (rule.int32_output and not any(map(is_quantised, float_readers(value))))
+
+
+def _joins_on_cpu(site: Tying) -> bool:
+    return joins_operands(site.node) and not is_quantised(site.node)
+
+
 def alike_of(site: Tying) -> list[ir.Value]:
     """What Clips of one constant limit give has one type."""
     return clipped_alike(site.node)
@@ -851,6 +887,14 @@ TIES: Table[Tying, Tied] = Table(
             "of a convolution, sum or product, moved or not.",
             TYING_ON_BPU & Pattern("resizes what others read too, or does not rescale", _keeps_type),
             none_of,
+            BAYES,
+            over=("width.one-type",),
+        ),
+        Rule(
+            "width.joined-on-cpu",
+            "What a Concat on the CPU joins has one type, but for convolutions and products that stay in int32.",
+            Pattern("joins on the CPU", _joins_on_cpu),
+            joined_of,
             BAYES,
             over=("width.one-type",),
         ),
