@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from engine.chips import Chip
 from engine.facts.chains import chains
-from engine.facts.devices import refused_late
+from engine.facts.devices import asked_late, on_bpu, refused_late
 from engine.ir import (
     CALIBRATION_OP,
     HORIZON_DOMAIN,
@@ -32,7 +32,8 @@ def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None
     """Let sums that no convolution takes read their first map through one that does: 1x1, depthwise, of weight 1.
 
     So have all 94 in the calibrated models of 12 networks on bernoulli2, and sums with a number per channel (3 of 3),
-    which stay an operator of their own. A sum that reads such a convolution already stays as it is.
+    which stay an operator of their own, also where they leave the BPU late (6 of 6 at the end and
+    in front of a Softmax). A sum that reads such a convolution already stays as it is.
 
     Args:
         calibrated: model with devices and thresholds; changed in place.
@@ -48,17 +49,22 @@ def sums_as_convolutions(calibrated: ir.Model, march: Chip, names: Naming | None
         elif _adds_number_per_channel(chain[0]):
             convolution = _read_through_convolution(calibrated.graph, chain[0], names)
             _calibrate_as_input(convolution, names)
+    for node in list(calibrated.graph) if march.sums_as_convolutions else ():
+        if node.op_type == "Add" and refused_late(node) and not asked_late(node) and _adds_number_per_channel(node):
+            convolution = _read_through_convolution(calibrated.graph, node, names)
+            _calibrate_as_input(convolution, names)
 
 
 def _adds_number_per_channel(node: ir.Node) -> bool:
     """Whether ``node`` adds a constant of one number per channel to a map that no such convolution gives.
 
-    Nor a movement that left the BPU late, which 11 of 11 sums with a number read as it is.
+    Nor a movement that left the BPU late, which 11 of 11 sums with a number read as it is, nor what the CPU computes (a
+    MatMul of several channels, 4 of 4).
     """
     index = 1 if is_constant(given(node, 0)) else 0
     shape, constant = shape_of(given(node, index)), shape_of(given(node, 1 - index))
     source = before_calibration(given(node, index)).producer()
-    is_new = source is None or not (refused_late(source) or str(source.name).startswith(UNIT_CONV))
+    is_new = source is None or (on_bpu(source) and not str(source.name).startswith(UNIT_CONV))
     per_channel = constant == (1, *shape[1:2], *(1 for _ in shape[2:]))
     return is_new and is_constant(given(node, 1 - index)) and per_channel and constant != shape
 

@@ -262,12 +262,16 @@ def _granted(network: _Network, wanted: Mapping[ir.Value, Mapping[tuple[str, str
     for group in groups:
         asked = [request for value in group for request in requests.get(value, ())]
         at_end = [ends[value] for value in group if value in ends]
-        rule = rules.groups.decide(TiedTensors(bool(asked), bool(at_end)), family)
+        rectified = [value for value in group if _is_rectified_for_int8(network, value)]
+        rule = rules.groups.decide(TiedTensors(bool(asked), bool(at_end), bool(rectified)), family)
         if rule is None:
             continue
         because = [rule.id] if asked else [*at_end, rule.id]
         because += dict.fromkeys(ties[value] for value in group if value in ties and len(group) > 1)
-        width = INT8 if any(value in refused and is_moved_in_int8(value) for value in group) else INT16
+        is_held = rule.then is Width.INT8 or any(value in refused and is_moved_in_int8(value) for value in group)
+        width = INT8 if is_held else INT16
+        if rule.then is Width.INT8:
+            refusals |= dict.fromkeys(Refusal(*request, refused_int16(rectified[0])) for request in asked)
         types |= dict.fromkeys(group if width == INT16 else (), INT16)
         for value in group:
             _note(decided, value, *because)
@@ -370,6 +374,13 @@ def _follow(
             for value in group_of.get(node.outputs[0], node.outputs):
                 types[value] = INT16
                 _note(decided, value, rule.id)
+
+
+def _is_rectified_for_int8(network: _Network, value: ir.Value) -> bool:
+    """Whether a PRelu on the BPU gives ``value`` to an operator without int16 (6 of 6 on bayes-e and bayes)."""
+    producer = value.producer()
+    is_rectified = producer is not None and producer.op_type == "PRelu" and on_bpu(producer)
+    return is_rectified and _has_reader_without_int16(network, value)
 
 
 def _has_reader_without_int16(network: _Network, value: ir.Value) -> bool:

@@ -365,6 +365,15 @@ def _is_part(site: DeviceSite) -> bool:
     return head is not None and head is not site.node and not any(str(node.name) in site.on_cpu for node in others)
 
 
+def _rectifies_on_cpu(node: ir.Node) -> bool:
+    """Whether ``node``, a Relu or Clip, has neither a source nor a reader on the BPU, moved or not (6 of 6 asked)."""
+    if node.op_type not in ("Relu", "Clip"):
+        return False
+    source = moved_from(given(node, 0), is_passive).producer()
+    is_float = source is None or not is_quantised(source)
+    return is_float and not is_computed_with(node.outputs[0], on_bpu, is_passive)
+
+
 REQUESTS: Table[DeviceSite, Place] = Table(
     "device",
     [
@@ -386,8 +395,12 @@ REQUESTS: Table[DeviceSite, Place] = Table(
         Rule(
             "device.kept-scale-asked-for",
             "What moves values, chooses among them or keeps their scale reads quantised values also where the "
-            "configuration sends it to the CPU, if the BPU could compute it.",
-            ASKED_ON_CPU & op(*KEEPING_SCALES) & of_node("could run on the BPU", on_bpu),
+            "configuration sends it to the CPU, if the BPU could compute it; not a Relu or Clip that neither reads "
+            "from the BPU nor is read by it, moved or not.",
+            ASKED_ON_CPU
+            & op(*KEEPING_SCALES)
+            & of_node("could run on the BPU", on_bpu)
+            & ~of_node("is a Relu or Clip between nodes of the CPU", _rectifies_on_cpu),
             _late(Code.ASKED_FOR),
             over=("device.normalisation-asked-for",),
             measured=MeasuredApart(
@@ -532,8 +545,8 @@ def _moves_tail_sum(site: DeviceSite) -> bool:
 
 
 RECTIFIERS = ("Elu", "LeakyRelu", "PRelu")
-FUNCTIONS_OF_ENDS = ("Ceil", "Cos", "Floor", "Sin", "Tan")
-"""Functions that bernoulli2 leaves to the CPU at the end of the network; 30 others that were asked are int8 there."""
+FUNCTIONS_OF_ENDS = ("Ceil", "Cos", "Floor", "Log", "Reciprocal", "Sin", "Tan")
+"""Functions that bernoulli2 leaves to the CPU at the end of the network; others that were asked are int8 there."""
 ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS, *FUNCTIONS_OF_ENDS})
 """What bernoulli2 computes on the CPU, or leaves in int32, where no BPU node reads it."""
 
@@ -732,8 +745,12 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.rectifier-tail",
-            "bernoulli2 computes no Elu, LeakyRelu, PRelu, Sin, Cos, Tan, Floor or Ceil that no BPU node reads.",
-            NOT_READ_BY_BPU & NOT_ASKED & op(*RECTIFIERS, *FUNCTIONS_OF_ENDS),
+            "bernoulli2 computes no Elu, LeakyRelu, PRelu, Sin, Cos, Tan, Log, Reciprocal, Floor or Ceil that no BPU "
+            "node reads.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op(*RECTIFIERS, *FUNCTIONS_OF_ENDS)
+            & ~_site("is a Reciprocal that only a product on the CPU reads", _is_of_division),
             _cpu(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),

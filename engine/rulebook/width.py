@@ -642,15 +642,27 @@ class TiedTensors:
     Attributes:
         asked: whether int16 is asked of one.
         ends: whether one is an int16 result at the end.
+        rectified_in_int8: whether one is what a PRelu gives to an operator without int16.
     """
 
     asked: bool
     ends: bool
+    rectified_in_int8: bool = False
 
 
 GROUPS: Table[TiedTensors, Width] = Table(
     "width",
     [
+        Rule(
+            "width.rectified-in-int8",
+            "A PRelu in front of an operator without int16, such as a mean over a map, reads int8 and gives it, "
+            "whatever is asked of what it reads.",
+            Pattern("is asked for int16, or tied to one that is", lambda group: group.asked)
+            & Pattern("is what a PRelu gives to an operator without int16", lambda group: group.rectified_in_int8),
+            Width.INT8,
+            BAYES,
+            over=("width.asked",),
+        ),
         Rule(
             "width.asked",
             "Tensors that must have one type are int16 where it is asked of one of them.",
