@@ -112,14 +112,19 @@ class TestOnnxRuntime:
         np.testing.assert_array_equal(negative, -fed(CARD, IMAGES))
 
     @pytest.mark.parametrize("threads", [0, 3])
-    def test_threads_are_those_that_are_asked_for(self, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_threads_are_those_that_are_asked_for(
+        self, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "m.onnx"
+        onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [])), file)
+
         def session(path: Path, options: onnxruntime.SessionOptions, providers: list[str]) -> Any:
-            assert (path, options.intra_op_num_threads) == (Path("m"), threads)
+            assert (path, options.intra_op_num_threads) == (file, threads)
             assert providers == ["CPUExecutionProvider"]
             return SimpleNamespace(run=lambda names, feed: [feed["image"]])
 
         monkeypatch.setattr("onnxruntime.InferenceSession", session)
-        assert len(float_runner(Path("m"), CARD, threads)(SAMPLES)[0]) == 3
+        assert len(float_runner(file, CARD, threads)(SAMPLES)[0]) == 3
 
 
 @pytest.fixture

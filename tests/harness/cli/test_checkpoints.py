@@ -98,7 +98,7 @@ def test_options_belong_together(tmp_path: Path) -> None:
     data, model = described(tmp_path / "data"), tmp_path / "net.onnx"
     with pytest.raises(ConfigError, match="--data and --images: give one of them"):
         described_images(model, tmp_path, data, tmp_path)
-    with pytest.raises(ConfigError, match=r"net.onnx --images DIR, or --data data\.yaml"):
+    with pytest.raises(ConfigError, match=r"net.onnx: give the images .*: --images DIR, or --data data\.yaml"):
         described_images(model, None, None, tmp_path)
     for wishes, option in ((ExportWishes(Path("python")), "--python"), (ExportWishes(decoded=True), "--decoded")):
         with pytest.raises(ConfigError, match=rf"net.onnx: {option} belongs to a file of PyTorch"):

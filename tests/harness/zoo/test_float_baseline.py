@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from harness.datasets.base import ArraySplit, Samples
@@ -44,24 +45,26 @@ def test_imagenet_score() -> None:
     assert float_score(card, 100).value == pytest.approx(card.float_score.value, abs=0.1)
 
 
-def test_images_are_read_16_at_a_time_and_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_read_16_at_a_time_and_run_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread, so that sums have one order; outputs are joined over the images."""
     read: list[tuple[int, int]] = []
+    file = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [])), file)
 
     class Counted(ArraySplit):
         def take(self, start: int = 0, stop: int | None = None) -> Samples:
             read.append((start, stop or 0))
             return super().take(start, stop)
 
-    def session(path: str, options: Any, providers: list[str]) -> SimpleNamespace:
-        assert (path, options.intra_op_num_threads, providers) == ("file", 1, ["CPUExecutionProvider"])
+    def session(path: Path, options: Any, providers: list[str]) -> SimpleNamespace:
+        assert (path, options.intra_op_num_threads, providers) == (file, 1, ["CPUExecutionProvider"])
         return SimpleNamespace(
             get_outputs=lambda: ["a", "b"], run=lambda names, feed: [feed["image"] + 1, -feed["image"][:, :1]]
         )
 
     pixels = np.arange(130 * 2, dtype=np.uint8).reshape(130, 2)
     card: Any = SimpleNamespace(
-        model_path=lambda: "file",
+        model_path=lambda: file,
         float_inputs=lambda samples: {"image": samples["image"].astype(np.float32)},
         open_metric=lambda: SimpleNamespace(score=lambda outputs, targets: (outputs, targets)),
         targets=lambda split, total, outputs: split.targets(0, total),
