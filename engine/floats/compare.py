@@ -137,10 +137,10 @@ def cosine32(actual: Array, expected: Array) -> float:
 
 
 def cosine_of_sums(actual: Array, expected: Array) -> float:
-    """The same with sums of pairs, as numpy adds up the products, instead of those of BLAS."""
+    """The same with the products added up in pairs, as numpy's sum does, and the norms by BLAS."""
     a, b = actual.reshape(-1), expected.reshape(-1)
     with np.errstate(all="ignore"):
-        found = float(np.sum(a * b) / (np.sqrt(np.sum(a * a)) * np.sqrt(np.sum(b * b))))
+        found = float(np.sum(a * b) / (np.linalg.norm(a) * np.linalg.norm(b)))
     return found if np.isfinite(found) else cosine(actual, expected)
 
 

@@ -472,8 +472,11 @@ def _similarity(actual: Arrays, expected: Arrays) -> float:
 
 
 def _similarity_of_sums(actual: Arrays, expected: Arrays) -> float:
-    """The same by float32 sums of pairs, as ``mix`` ranks methods: of two that are 2e-8 or 2e-7 apart it tells the
-    better one, of three that are 1e-11 apart none (``classes_of_pixels``, ``draw_48_24`` and ``draw_51_49``).
+    """The same by float32 sums of pairs over norms of BLAS, as ``mix`` ranks methods.
+
+    Of two that are 2e-8 or 2e-7 apart it tells the better one, of three that are 1e-11 apart none (``draw_48_24``,
+    ``draw_51_49``, ``ties_of_kl``, ``classes_of_pixels`` on two marches; norms of such sums, one root and float64 each
+    miss one or more).
     """
     return float(np.mean([cosine_of_sums(actual[name], expected[name]) for name in expected]))
 
