@@ -35,7 +35,7 @@ class FidelityMeter:
             ours, floats: one array per output, samples in the first dimension.
 
         Raises:
-            ModelError: values are NaN or infinite.
+            ModelError: values are NaN or infinite, or the two differ in their number.
         """
         columns = []
         for quantized, reference in zip(ours, floats, strict=True):
@@ -103,6 +103,11 @@ def _sums(ours: Array, floats: Array) -> _Sums:
     """Of two arrays of any type and layout, samples in the first dimension; float64 copies are made of blocks alone."""
     samples = len(floats)
     values = floats[:1].size
+    if ours.size != floats.size:
+        raise ModelError(
+            f"an output of the quantised model has shape {ours.shape}, the float model's {floats.shape}: they "
+            "cannot be compared; quantise the model that the card names"
+        )
     rows = max(1, _BLOCK // max(values, 1))
     parts = []
     for first in range(0, samples, rows):

@@ -69,6 +69,11 @@ def test_zeros_and_equality_give_no_nan() -> None:
     assert equal.cosines.max() <= 1.0
 
 
+def test_outputs_of_other_sizes_are_not_compared_in_part() -> None:
+    with pytest.raises(ModelError, match=r"shape \(1, 65536\), the float model's \(1, 32768\)"):
+        FidelityMeter().update([np.ones((1, 65536), np.float32)], [np.ones((1, 32768), np.float32)])
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_cannot_be_compared_is_named(value: float) -> None:
     good, bad = np.ones((2, 3), np.float32), np.full((2, 3), value, np.float32)
