@@ -327,4 +327,5 @@ def names_before_calibration(placed: ir.Model) -> Mapping[str, str]:
 
 
 def is_weight(node: ir.Node) -> bool:
+    """Whether the ``HzCalibration`` quantises a weight."""
     return bool(attribute(node, "quant_attrs") == WEIGHT_QUANT_ATTRS)
