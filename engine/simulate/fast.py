@@ -2,7 +2,7 @@
 
 Every sample is computed on its own, so that results cannot depend on how samples are grouped. Several samples are
 spread over threads; a single one is shared by them. What takes one thread less time than waking the others is left to
-it, unless they are awake: :data:`ENOUGH_WORK`, :data:`LITTLE_WORK`.
+it, unless they are awake: :mod:`~engine.simulate.pace`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -23,7 +24,8 @@ from numpy.typing import NDArray
 from engine.simulate.assemble import assemble
 from engine.simulate.kernels.machine import Linked, link
 from engine.simulate.kernels.machine import run as run_machine
-from engine.simulate.kernels.state import ADDRESS, COPIED, PATIENCE, RESULT, ROW, state_words
+from engine.simulate.kernels.state import ADDRESS, COPIED, RESULT, ROW, state_words
+from engine.simulate.pace import Pace
 from engine.simulate.program import Program, PythonStep, aligned_zeros
 from engine.simulate.team import Memory, Team
 from engine.simulate.tensors import TensorInfo, check_feed, check_outputs, describe, graph_inputs
@@ -31,20 +33,10 @@ from engine.simulate.tensors import TensorInfo, check_feed, check_outputs, descr
 Array = NDArray[Any]
 SAMPLES_AT_ONCE = 16
 """Samples that one call of the machine runs through for every thread."""
-ENOUGH_WORK = 1e-3
-"""CPU seconds that work takes one thread, from which on threads share it: to wake one takes up to 0.3 ms."""
-LITTLE_WORK = 2.5e-5
-"""CPU seconds from which on threads share several samples where calls follow each other at once, so that helpers stay
-awake (docs/evidence/speed.md)."""
-LITTLE_STEP = 4e-6
-"""CPU seconds of an average instruction of a single sample, from which on threads share it, as they wait for each other
-after each (docs/evidence/speed.md)."""
-SAMPLES_TIMED = 4
-"""Samples that one thread computes before others take part, to learn how long one takes; later ones correct it.
-
-The first of them finds memory that nothing has touched."""
 Part = Linked | Callable[[], None]
 """A table of instructions, or what calls a definition."""
+Compute = Callable[["Part", "Workplace"], None]
+"""Computes a part of a program in a workplace."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +84,8 @@ class FastSimulator:
         self._threads = max(1, threads or available_cpus())
         self._team = Team(self._threads) if self._threads > 1 else None
         self._workplaces: SimpleQueue[Workplace] = SimpleQueue()
+        self._pace = Pace(self._graph.program, self._threads)
         self._last_end = -math.inf
-        self._untimed = SAMPLES_TIMED if self._threads > 1 else 0
-        self._is_timed = self._untimed > 0
-        self._seconds = math.inf
 
     def run(self, feed: Mapping[str, Array], output_names: Sequence[str] | None = None) -> dict[str, Array]:
         """Outputs by name, for a feed of any number of samples.
@@ -114,11 +104,14 @@ class FastSimulator:
         try:
             taken = team is not None and self._is_worth_sharing(count - first) and team.take()
             if team is not None and taken:
-                if (count - first) * self._seconds < ENOUGH_WORK:
+                if not self._pace.is_enough(count - first):
                     team.gather()
                 start = time.monotonic()
                 self._share(team, stacked, results, range(first, count))
-                self._learn((time.monotonic() - start) * self._threads / (count - first))
+                seconds = time.monotonic() - start
+                self._pace.learn(seconds * self._threads / (count - first))
+                if count - first == 1:
+                    self._pace.learn_together(seconds)
             else:
                 self._alone(stacked, results, range(first, count))
         finally:
@@ -134,44 +127,31 @@ class FastSimulator:
 
     def time_steps(self, feed: Mapping[str, Array]) -> list[float]:
         """CPU seconds of every step of the program for the first sample of ``feed``, on one thread."""
-        seconds = []
-        place = self._take_workplace()
-        try:
-            stacked = {info.name: _stack(feed[info.name], info, 1) for info in self.inputs}
-            reached = stacked | self._unwanted((), 1)
-            for name, values in place.inputs.items():
-                values[...] = stacked[name][0]
-            for name, address in place.addresses.items():
-                address[0] = reached[name][0].ctypes.data
-            for part in place.parts:
-                for step in _single_steps(part):
-                    start = time.thread_time()
-                    self._step(step, place, None)
-                    seconds.append(time.thread_time() - start)
-        finally:
-            self._workplaces.put(place)
+        stacked = {info.name: _stack(feed[info.name], info, 1) for info in self.inputs}
+        seconds: list[float] = []
+        self._in_turn(stacked, self._unwanted((), 1), range(1), partial(_timed, seconds))
         return seconds
 
     def _is_worth_sharing(self, samples: int) -> bool:
         """Whether ``samples`` are worth waking helpers, or keeping them awake as the last call was just now."""
-        work = samples * self._seconds
-        if work >= ENOUGH_WORK or samples < 1 or not self._is_one_table():
-            return samples > 0 and work >= ENOUGH_WORK
-        least = LITTLE_WORK if samples > 1 else LITTLE_STEP * len(self._graph.program.steps)
-        return work >= least and time.monotonic() - self._last_end < min(work, PATIENCE * 1e-6)
+        if self._pace.is_enough(samples):
+            return True
+        pause = time.monotonic() - self._last_end
+        return samples > 0 and self._is_one_table() and self._pace.is_worth_a_turn(samples, pause)
 
     def _time_first(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> int:
         """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""
         done = 0
-        while done < count and self._untimed > 0:
-            self._alone(feed, results, range(done, done + 1))
-            self._untimed = 0 if self._seconds > 10 * ENOUGH_WORK else self._untimed - 1
+        while done < count and not self._pace.is_known:
+            seconds: list[float] = []
+            self._in_turn(feed, results, range(done, done + 1), partial(_timed, seconds))
+            self._pace.learn_steps(seconds)
             done += 1
         return done
 
     def _share(self, team: Team, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
         """These samples, every thread some of them; those that are left over by all threads, if one is work enough."""
-        left = len(indices) % self._threads if self._seconds >= ENOUGH_WORK or len(indices) == 1 else 0
+        left = len(indices) % self._threads if self._pace.is_enough(1) or len(indices) == 1 else 0
         even, rest = indices[: len(indices) - left], indices[len(indices) - left :]
         if even and self._is_one_table():
             self._spread(team, feed, results, even)
@@ -186,7 +166,7 @@ class FastSimulator:
                 for other in others:
                     other.cancel()
         if rest:
-            self._in_turn(feed, results, rest, team)
+            self._in_turn(feed, results, rest, partial(_together, team))
 
     def _spread(self, team: Team, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range) -> None:
         """These samples, each by the thread that comes to it first."""
@@ -213,16 +193,8 @@ class FastSimulator:
             finally:
                 self._workplaces.put(place)
         else:
-            self._in_turn(feed, results, indices, None)
-        self._learn((time.monotonic() - start) / len(indices))
-
-    def _learn(self, seconds: float) -> None:
-        """One thread takes at most so long for a sample.
-
-        The fastest so far counts: the first of a process may take several times as long as all others.
-        """
-        if self._is_timed:
-            self._seconds = min(self._seconds, seconds)
+            self._in_turn(feed, results, indices, _by_itself)
+        self._pace.learn((time.monotonic() - start) / len(indices))
 
     def _is_one_table(self) -> bool:
         """Whether the program is instructions alone."""
@@ -230,9 +202,9 @@ class FastSimulator:
         return len(parts) == 1 and not isinstance(parts[0], PythonStep)
 
     def _in_turn(
-        self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, team: Team | None
+        self, feed: Mapping[str, Array], results: Mapping[str, Array], indices: range, compute: Compute
     ) -> None:
-        """These samples one after the other, each by one thread or by all of the team."""
+        """These samples one after the other, each part of the program as ``compute`` does it."""
         place = self._take_workplace()
         try:
             given = [(values, feed[name]) for name, values in place.inputs.items()]
@@ -245,19 +217,11 @@ class FastSimulator:
                 for address, samples in reached:
                     address[0] = samples[index].ctypes.data
                 for part in place.parts:
-                    self._step(part, place, team)
+                    compute(part, place)
                 for result, values in taken:
                     result[index] = values
         finally:
             self._workplaces.put(place)
-
-    def _step(self, part: Part, place: Workplace, team: Team | None) -> None:
-        if not isinstance(part, Linked):
-            part()
-        elif team is None:
-            run_machine(part, *place.memory[0])
-        else:
-            team.share_units(part, place.memory, place.state.ctypes.data)
 
     def _take_workplace(self) -> Workplace:
         """One that is not in use; the caller puts it back after use."""
@@ -322,9 +286,28 @@ def _calls(
         yield array("q", (start, end, len(rows) // ROW, together, place.arenas.strides[0], 0, 0, 0, *rows))
 
 
-def _single_steps(part: Part) -> list[Part]:
-    """The instructions of a table, each ready to run by itself; a definition as it is."""
-    return [link(part.table[k : k + 1]) for k in range(part.count)] if isinstance(part, Linked) else [part]
+def _by_itself(part: Part, place: Workplace) -> None:
+    """One thread computes a part of the program."""
+    if isinstance(part, Linked):
+        run_machine(part, *place.memory[0])
+    else:
+        part()
+
+
+def _together(team: Team, part: Part, place: Workplace) -> None:
+    """All threads of the team compute it, one of them a Python step."""
+    if isinstance(part, Linked):
+        team.share_units(part, place.memory, place.state.ctypes.data)
+    else:
+        part()
+
+
+def _timed(seconds: list[float], part: Part, place: Workplace) -> None:
+    """One thread computes it, step by step; the CPU seconds of each are appended to ``seconds``."""
+    for step in part.steps() if isinstance(part, Linked) else [part]:
+        start = time.thread_time()
+        _by_itself(step, place)
+        seconds.append(time.thread_time() - start)
 
 
 def available_cpus() -> int:

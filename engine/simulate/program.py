@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
+from engine.simulate.kernels.state import PORTIONS
 from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, STAGING_BYTES
 
 Array = NDArray[Any]
@@ -392,6 +393,7 @@ def _encode(instructions: Sequence[Instruction]) -> NDArray[Any]:
     table = np.zeros(len(instructions), INSTRUCTION)
     for row, instruction in zip(table, instructions, strict=True):
         row["kind"] = int(instruction.kind)
+        row["portions"] = PORTIONS
         for name, tensor in instruction.operands.items():
             row[name] = tensor.offset
             row[f"{name}_bytes"] = tensor.dtype.itemsize

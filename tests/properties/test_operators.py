@@ -45,6 +45,6 @@ def test_batch_in_the_model_equals_samples(op_type: str, data: st.DataObject) ->
     feed = {f"x{k}": x.reshape(-1, *x.shape[2:]) for k, x in pairs.items()}
     expected = ReferenceSimulator(model).run(feed)["y"]
     np.testing.assert_array_equal(expected[:1], one)
-    with patch("engine.simulate.fast.SAMPLES_TIMED", 0):  # both threads take part
+    with patch("engine.simulate.pace.TIMED", 0):  # both threads take part
         simulator = FastSimulator(model, 2)
     np.testing.assert_array_equal(simulator.run(feed)["y"], expected)

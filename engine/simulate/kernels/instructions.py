@@ -42,6 +42,7 @@ class InstructionKind(IntEnum):
 FIELDS = (
     "kind",  # InstructionKind
     "units",  # independent parts, which threads share out
+    "portions",  # how many a thread's part of them is taken in; 1 where no other takes over; 0: the first computes all
     "x",  # arena offset of the first operand, bytes
     "e",  # arena offset of the second operand
     "y",  # arena offset of the result

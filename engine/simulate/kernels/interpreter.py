@@ -11,24 +11,25 @@ from numba import carray, types
 from engine.jit import compiled
 from engine.simulate.kernels.instructions import INSTRUCTION
 from engine.simulate.kernels.memory import copy_bytes, int64_at
-from engine.simulate.kernels.scalar import atomic_add, atomic_load, atomic_store, call_kernel, exchange_if, void_pointer
+from engine.simulate.kernels.scalar import atomic_load, atomic_store, call_kernel, exchange_if, void_pointer
 from engine.simulate.kernels.state import (
     ADDRESS,
     ARGUMENT_COUNT,
     ARGUMENTS,
     AWAY,
     BUSY,
-    CHUNKS,
     CLOCK,
     COPIED,
     CURSORS,
     DONE,
     HEADER,
+    HOLD,
     LINE,
     LOOKS,
     LOWER,
     PATIENCE,
     POSTED,
+    PRESENT,
     RESULT,
     ROW,
     SEAT_WORDS,
@@ -85,62 +86,127 @@ def interpret(records: int, count: int, arena: int, scratch: int, state: int, th
         else:
             run_samples(program, count, arena, scratch, state)
         return True
-    index, spins = 0, 0
-    while True:
-        present = atomic_load(state + CURSORS + LINE * thread) >> 32
-        if present >= count:
-            return True
-        if take_units(program, present, arena, scratch, state, thread, threads):
-            spins = 0
-        elif thread > 0:
-            spins += 1
-            if spins > SPINS:
-                return False
-        else:
-            wait(state + DONE, program[present].units)
-            index += 1
-            begin(program, index, count, state, threads)
+    if thread > 0:
+        return help_along(program, count, arena, scratch, state, thread, threads)
+    run_shared(program, count, arena, scratch, state, threads)
+    return True
 
 
 @compiled
-def begin(program: Any, index: int, count: int, state: int, threads: int) -> None:
-    """Hand out the units of instruction ``index``: to every thread its part, so that neighbours stay together.
-
-    A thread finds much of what it reads where it wrote it, in its core's own cache.
-    """
-    units = program[index].units if index < count else 0
-    atomic_store(state + DONE, 0)
+def begin(state: int, threads: int) -> None:
+    """Leave ``state`` as it is before the first instruction."""
+    atomic_store(state + PRESENT, 0)
     for thread in range(threads):
-        atomic_store(state + CURSORS + LINE * thread, (index << 32) + part_of(units, thread, threads))
+        cursor = state + CURSORS + 2 * LINE * thread
+        atomic_store(cursor, 0)
+        atomic_store(cursor + DONE, 0)
+
+
+@compiled
+def run_shared(program: Any, count: int, arena: int, scratch: int, state: int, threads: int) -> None:
+    """All instructions as the first thread: those of no portions alone, of the others what no helper computes.
+
+    Instructions are numbered from 1 on. One that is shared costs two messages from core to core: that it may begin, and
+    that a helper's part of it is done. A helper that has not begun in :data:`HOLD` looks is left out until it shows.
+    """
+    holds = HOLD
+    for index in range(count):
+        record = program.ctypes.data + index * program.itemsize
+        units, portions = program[index].units, program[index].portions
+        if portions == 0:
+            call_kernel(program[index].kernel, record, arena, scratch, 0, units)
+            continue
+        present = index + 1
+        atomic_store(state + PRESENT, present)
+        if portions == 1:
+            own = part_of(units, 1, threads)
+            call_kernel(program[index].kernel, record, arena, scratch, 0, own)
+        else:
+            own = take_units(program, present, arena, scratch, state, 0, 0, threads)
+        looks, patience = 0, holds if portions == 1 else 0
+        while True:
+            others = 0
+            for thread in range(1, threads):
+                others += done_by(state, thread, present)
+            if own + others >= units:
+                holds = HOLD if others > 0 else 0
+                break
+            looks += 1
+            if looks > patience:
+                for thread in range(1, threads):
+                    own += take_units(program, present, arena, scratch, state, 0, thread, threads)
+                patience = looks + HOLD
+            if looks > SPINS:
+                give_way()
+    atomic_store(state + PRESENT, count + 1)
+
+
+@compiled
+def help_along(program: Any, count: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> bool:
+    """Units of each instruction as another thread; whether the program came to its end while there were any."""
+    seen, spins = 0, 0
+    while True:
+        present = atomic_load(state + PRESENT)
+        if present > count:
+            return True
+        if present > seen:
+            seen = present
+            done = take_units(program, present, arena, scratch, state, thread, thread, threads)
+            if program[present - 1].portions > 1:
+                for k in range(1, threads):
+                    owner = (thread + k) % threads
+                    done += take_units(program, present, arena, scratch, state, thread, owner, threads)
+            if done > 0:
+                spins = 0
+        spins += 1
+        if spins > SPINS:
+            return False
 
 
 @compiled
 def part_of(units: int, thread: int, threads: int) -> int:
-    """Where the part of a thread begins, and that of the one before ends."""
+    """Where the part of a thread begins, and that of the one before ends: neighbours stay together.
+
+    A thread finds much of what it reads where it wrote it, in its core's own cache.
+    """
     return (thread * units + threads - 1) // threads
 
 
 @compiled
-def take_units(program: Any, present: int, arena: int, scratch: int, state: int, thread: int, threads: int) -> bool:
-    """Compute units of an instruction until all are taken, this thread's part first; whether there were any."""
-    found = False
-    units = program[present].units
-    most = max(1, units // (CHUNKS * threads))
-    record = program.ctypes.data + present * program.itemsize
-    for k in range(threads):
-        owner = (thread + k) % threads
-        cursor, limit = state + CURSORS + LINE * owner, part_of(units, owner + 1, threads)
-        while True:
-            seen = atomic_load(cursor)
-            unit = seen & LOWER
-            if seen >> 32 != present or unit >= limit:
-                break
-            end = min(unit + most, limit)
-            if exchange_if(cursor, seen, seen - unit + end):
-                found = True
-                call_kernel(program[present].kernel, record, arena, scratch, unit, end)
-                atomic_add(state + DONE, end - unit)
-    return found
+def done_by(state: int, thread: int, present: int) -> int:
+    """Units of the instruction ``present`` that a thread has computed."""
+    seen = atomic_load(state + CURSORS + 2 * LINE * thread + DONE)
+    return seen & LOWER if seen >> 32 == present else 0
+
+
+@compiled
+def take_units(
+    program: Any, present: int, arena: int, scratch: int, state: int, thread: int, owner: int, threads: int
+) -> int:
+    """Compute what nobody has taken of a thread's part of the instruction ``present``, as another thread or the same.
+
+    A cursor with an earlier number says that its part is untouched. Once an instruction is done, the cursors of all
+    parts that are taken by it have its number or a later one: a thread that comes too late takes nothing.
+
+    Returns:
+        Number of units that this call has computed.
+    """
+    units = program[present - 1].units
+    start, limit = part_of(units, owner, threads), part_of(units, owner + 1, threads)
+    most = max(1, (limit - start) // program[present - 1].portions)
+    record = program.ctypes.data + (present - 1) * program.itemsize
+    cursor, mark = state + CURSORS + 2 * LINE * owner, state + CURSORS + 2 * LINE * thread + DONE
+    found = 0
+    while True:
+        seen = atomic_load(cursor)
+        unit = seen & LOWER if seen >> 32 == present else start
+        if seen >> 32 > present or unit >= limit:
+            return found
+        end = min(unit + most, limit)
+        if exchange_if(cursor, seen, (present << 32) + end):
+            call_kernel(program[present - 1].kernel, record, arena, scratch, unit, end)
+            found += end - unit
+            atomic_store(mark, (present << 32) + done_by(state, thread, present) + end - unit)
 
 
 @compiled
@@ -210,16 +276,6 @@ def run_together(program: Any, count: int, arena: int, pitch: int, samples: int,
 
 
 @compiled
-def wait(counter: int, count: int) -> None:
-    """Wait until ``counter`` has come to ``count``."""
-    spins = 0
-    while atomic_load(counter) < count:
-        spins += 1
-        if spins > SPINS:
-            give_way()
-
-
-@compiled
 def lead(
     seats: int, helpers: int, records: int, count: int, arena: int, scratch: int, state: int, threads: int
 ) -> None:
@@ -231,7 +287,7 @@ def lead(
         records: see :func:`interpret`, likewise the others.
     """
     if threads > 1:
-        begin(carray(void_pointer(records), (count,), dtype=INSTRUCTION), 0, count, state, threads)
+        begin(state, threads)
     for k in range(helpers):
         exchange_if(seats + k * SEAT_WORDS * WORD, WAITING, POSTED)
     interpret(records, count, arena, scratch, state, 0, threads)

@@ -1,8 +1,8 @@
 """The machine: runs instructions on an arena, alone or with the help of other threads.
 
 The first thread goes from instruction to instruction. Helpers take units of the present one as long as there are any;
-no thread waits for a helper that the operating system has suspended, unless that one holds units or was just looking
-for some. A helper without work looks at its seat for half a millisecond before it goes to sleep, as it takes up to
+no thread waits longer than about a microsecond for a helper that the operating system has suspended, unless that one
+holds units. A helper without work looks at its seat for half a millisecond before it goes to sleep, as it takes up to
 0.3 ms to wake one.
 """
 
@@ -34,6 +34,11 @@ class Linked:
     table: NDArray[Any]
     address: int
     count: int
+
+    def steps(self) -> list[Linked]:
+        """Its instructions, each by itself."""
+        size = self.table.itemsize
+        return [Linked(self.table[k : k + 1], self.address + k * size, 1) for k in range(self.count)]
 
 
 def run(program: Linked, arena: int, scratch: int, samples: int = 0) -> None:

@@ -70,32 +70,21 @@ def call_kernel(typing_context: Any, kernel: Any, record: Any, arena: Any, scrat
 
 
 @intrinsic
-def atomic_add(typing_context: Any, address: Any, amount: Any) -> Any:
-    """Add ``amount`` to the int64 at ``address`` in one indivisible step."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        builder.atomic_rmw("add", builder.inttoptr(args[0], I64.as_pointer()), args[1], "seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp), codegen
-
-
-@intrinsic
 def atomic_load(typing_context: Any, address: Any) -> Any:
-    """The int64 at ``address``, which another thread may change."""
+    """The int64 at ``address``, which another thread may change; what that had stored before it is there, too."""
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        return builder.load_atomic(builder.inttoptr(args[0], I64.as_pointer()), "seq_cst", 8)
+        return builder.load_atomic(builder.inttoptr(args[0], I64.as_pointer()), "acquire", 8)
 
     return types.intp(types.intp), codegen
 
 
 @intrinsic
 def atomic_store(typing_context: Any, address: Any, value: Any) -> Any:
-    """Set the int64 at ``address``, which other threads read."""
+    """Set the int64 at ``address``, which other threads read; this one does not wait until they see it."""
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        builder.store_atomic(args[1], builder.inttoptr(args[0], I64.as_pointer()), "seq_cst", 8)
+        builder.store_atomic(args[1], builder.inttoptr(args[0], I64.as_pointer()), "release", 8)
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp), codegen

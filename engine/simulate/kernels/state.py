@@ -13,14 +13,19 @@ clock, as many looks."""
 WORD, LINE = 8, 64
 """Bytes of an int64 and of a cache line."""
 
-DONE = 0
-"""Byte of a program's state where completed units of the present instruction are counted."""
+PRESENT = 0
+"""Byte of a program's state where the number of the instruction lies that threads share, from 1 on; the first thread
+alone writes it."""
 CURSORS = LINE
-"""Byte of a program's state where the first thread's cursor lies, and a line further each other's: the instruction in
-the upper half, in the lower one the next unit of the thread's part."""
+"""Byte of a program's state where the first thread's cursor lies, and two lines further each other's: the number of an
+instruction in the upper half, in the lower one the next unit of the thread's part of it."""
+DONE = LINE
+"""Bytes from a thread's cursor to where it alone counts the units that it has computed, as a cursor does."""
 LOWER = (1 << 32) - 1
-CHUNKS = 4
-"""Parts that the units of a thread are taken in."""
+PORTIONS = 4
+"""Portions that a thread's part of an instruction is taken in, where others may take over from it."""
+HOLD = 1024
+"""Looks, about a microsecond, that the first thread waits for what another one has not begun before it computes it."""
 
 HEADER, ROW = 8, 4
 """int64 that describe samples which threads run through: next one, end, number of rows, samples that a thread takes at
@@ -42,4 +47,4 @@ AWAY, WAITING, POSTED, BUSY = 0, 1, 2, 3
 
 def state_words(threads: int) -> int:
     """int64 of the state that ``threads`` threads share."""
-    return (CURSORS + LINE * threads) // WORD
+    return (CURSORS + 2 * LINE * threads) // WORD

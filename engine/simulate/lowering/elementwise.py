@@ -210,8 +210,8 @@ def _convert(
     scales = np.asarray(scale, np.float32).ravel()
     along = 0
     if len(scales) == 1:
-        count = min(max(x.size, 1), CONVERSION_UNIT)
-        count = count if x.size % count == 0 else x.size
+        count = next(n for n in range(min(max(x.size, 1), CONVERSION_UNIT), 0, -1) if x.size % n == 0)
+        count = count if count > CONVERSION_UNIT // 64 else x.size
     elif len(scales) == x.shape[axis]:
         count = int(np.prod(x.shape[axis:])) // x.shape[axis]
         along = int(count == 1)

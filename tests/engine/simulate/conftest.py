@@ -10,5 +10,5 @@ import pytest
 @pytest.fixture(scope="module", autouse=True)
 def _shared_by_all_threads() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.simulate.fast.SAMPLES_TIMED", 0)
+        patch.setattr("engine.simulate.pace.TIMED", 0)
         yield

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from engine.errors import InferenceError
-from engine.simulate.fast import LITTLE_STEP, SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
+from engine.simulate.fast import SAMPLES_AT_ONCE, FastSimulator, _unstack, available_cpus
 from engine.simulate.kernels.state import PATIENCE
+from engine.simulate.pace import Pace
+from engine.simulate.program import Program
 from engine.simulate.team import Team
 from tests.engine.simulate.machine import ramp
 from tests.engine.simulate.models import node_model
@@ -53,12 +55,25 @@ class AskedTeam(Team):
         super().share_samples(*arguments)
 
 
+class KnownPace(Pace):
+    """Of a sample that takes one thread so long, and all of them a third of that; nothing is learned."""
+
+    def __init__(self, program: Program, seconds: float) -> None:
+        super().__init__(program, threads=2)
+        self._untimed, self._alone, self._together = 0, seconds, seconds / 3
+
+    def learn(self, seconds: float) -> None:
+        pass
+
+    def learn_together(self, seconds: float) -> None:
+        pass
+
+
 def asked_simulator(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[FastSimulator, list[int]]:
     """One with two threads that takes a sample for so long, and what its team is asked."""
     simulator, team = FastSimulator(MODEL, threads=2), AskedTeam(2)
     monkeypatch.setattr(simulator, "_team", team)
-    monkeypatch.setattr(simulator, "_untimed", 0)
-    monkeypatch.setattr(simulator, "_seconds", seconds)
+    monkeypatch.setattr(simulator, "_pace", KnownPace(simulator.program, seconds))
     return simulator, team.asked
 
 
@@ -74,9 +89,8 @@ def test_threads_take_part_where_work_is_worth_it(
     monkeypatch: pytest.MonkeyPatch, enough: float, little: float, expected: list[int]
 ) -> None:
     """Of four samples every thread takes some, and both share a single one; so they do where helpers are awake."""
-    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", enough)
-    monkeypatch.setattr("engine.simulate.fast.LITTLE_WORK", little)
-    monkeypatch.setattr("engine.simulate.fast.LITTLE_STEP", little)
+    monkeypatch.setattr("engine.simulate.pace.ENOUGH_WORK", enough)
+    monkeypatch.setattr("engine.simulate.pace.LITTLE_WORK", little)
     simulator, asked = asked_simulator(monkeypatch, 1e-9)
     for samples in (1, 4, 1):
         monkeypatch.setattr(simulator, "_last_end", math.inf)  # the last call ended just now
@@ -88,34 +102,12 @@ def test_threads_take_part_where_work_is_worth_it(
 
 def test_helpers_sleep_between_calls_that_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     simulator, asked = asked_simulator(monkeypatch, 2.4e-4)
-    monkeypatch.setattr(simulator, "_is_timed", False)
     four = np.concatenate([X] * 4)
     for since in (math.inf, PATIENCE * 2e-6, 0.0):
         monkeypatch.setattr("engine.simulate.fast.time.monotonic", lambda since=since: since)
         monkeypatch.setattr(simulator, "_last_end", 0.0)
         simulator.run({"x0": four})
     assert asked == [0, 1]
-
-
-def test_a_sample_of_short_instructions_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.simulate.fast.time.monotonic", lambda: 0.0)
-    for seconds, expected in ((LITTLE_STEP * 0.9, [0, 0]), (LITTLE_STEP * 1.1, [1, 0])):
-        simulator, asked = asked_simulator(monkeypatch, seconds)
-        monkeypatch.setattr(simulator, "_is_timed", False)
-        monkeypatch.setattr(simulator, "_last_end", 0.0)
-        simulator.run({"x0": X})
-        assert asked == expected, "the program has one instruction"
-
-
-def test_a_sample_that_took_too_long_is_corrected_by_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 1e4)
-    monkeypatch.setattr("engine.simulate.fast.LITTLE_WORK", 1e4)
-    monkeypatch.setattr("engine.simulate.fast.LITTLE_STEP", 1e4)
-    simulator, asked = asked_simulator(monkeypatch, 1e5)
-    monkeypatch.setattr(simulator, "_is_timed", True)
-    for _ in range(2):
-        simulator.run({"x0": X})
-    assert asked == [1, 0]
 
 
 def test_a_call_beside_another_that_is_helped_works_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,14 +118,6 @@ def test_a_call_beside_another_that_is_helped_works_alone(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(found, -1 - X)
     assert not simulator._team.take()
     assert asked == [0, 0]
-
-
-def test_one_long_sample_is_enough_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.simulate.fast.SAMPLES_TIMED", 2)
-    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 1e-12)
-    simulator = FastSimulator(MODEL, threads=2)
-    simulator.run({"x0": X})
-    assert simulator._untimed == 0
 
 
 def test_memory_is_used_again() -> None:

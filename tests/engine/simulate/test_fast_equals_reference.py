@@ -113,7 +113,7 @@ def test_nobody_waits_for_helpers_that_do_not_come(monkeypatch: pytest.MonkeyPat
     (case,) = [case for case in conversion_cases(BUNDLED) if str(case) == "p_rgb"]
     model = load_model(case.model)
     simulator = FastSimulator(model, threads=3)
-    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 0.0)
+    monkeypatch.setattr("engine.simulate.pace.ENOUGH_WORK", 0.0)
     monkeypatch.setattr(simulator._team, "_pool", IdlePool())
     (info,) = simulator.inputs
     feed = {info.name: np.random.default_rng(0).integers(-128, 128, info.shape).astype(info.dtype)}
@@ -131,7 +131,7 @@ def test_an_interrupt_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.simulate.fast.ENOUGH_WORK", 0.0)
+    monkeypatch.setattr("engine.simulate.pace.ENOUGH_WORK", 0.0)
     monkeypatch.setattr("engine.simulate.team.run_with", interrupted)
     with pytest.raises(KeyboardInterrupt):
         simulator.run(feed)

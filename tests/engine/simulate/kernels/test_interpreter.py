@@ -7,7 +7,6 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -15,17 +14,16 @@ from numpy.typing import NDArray
 from engine.simulate.destinations import reach_outside
 from engine.simulate.kernels.entries import compiled_entry
 from engine.simulate.kernels.instructions import ENTRIES
-from engine.simulate.kernels.interpreter import part_of, wait
+from engine.simulate.kernels.interpreter import part_of
 from engine.simulate.kernels.state import (
     ADDRESS,
     ARGUMENTS,
     AWAY,
     COPIED,
-    CURSORS,
-    DONE,
     HEADER,
-    LINE,
+    PORTIONS,
     POSTED,
+    PRESENT,
     RESULT,
     ROW,
     SEAT_WORDS,
@@ -62,9 +60,7 @@ def test_it_goes_through_a_program(threads: int) -> None:
     shared = state.ctypes.data if threads > 1 else 0
     entry("leader")(0, 0, part.ctypes.data, len(part), arena.ctypes.data, scratch.ctypes.data, shared, threads)
     np.testing.assert_array_equal(y.view(arena), -1 - np.arange(1000) % 100)
-    cursors = state.view(np.uint8)[CURSORS:].view(np.int64)[:: LINE // WORD]
-    assert cursors.tolist() == [len(part) << 32 if threads > 1 else 0] * threads
-    assert state[DONE // WORD] == 0
+    assert state[PRESENT // WORD] == (len(part) + 1 if threads > 1 else 0)
 
 
 def test_threads_go_through_samples_that_no_other_has_taken() -> None:
@@ -127,10 +123,12 @@ def test_work_that_no_helper_took_is_taken_back() -> None:
     assert seats[:, 0].tolist() == [AWAY, WAITING]
 
 
+@pytest.mark.parametrize("portions", [0, 1, PORTIONS])
 @pytest.mark.parametrize("size", [1, 3000, 400_000])
-def test_a_leader_and_its_helper_compute_each_unit_once(size: int) -> None:
+def test_a_leader_and_its_helper_compute_each_unit_once(size: int, portions: int) -> None:
     """Again and again, so that helpers come early, late and never."""
     finished, part, x, y = negation(size)
+    part["portions"] = portions
     arena = finished.new_arena()
     scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     state, seats = np.zeros(state_words(2), np.int64), np.zeros((1, SEAT_WORDS), np.int64)
@@ -158,15 +156,3 @@ def test_parts_of_threads_are_even_and_leave_nothing_out() -> None:
             assert (ends[0], ends[-1]) == (0, units)
             assert sizes.max() - sizes.min() <= 1
             assert sizes[0] == sizes.max()
-
-
-@numba.njit
-def waited(counter: int, count: int) -> bool:
-    wait(counter, count)
-    return True
-
-
-def test_nobody_waits_for_what_is_done() -> None:
-    counter = np.array([5], np.int64)
-    assert waited(counter.ctypes.data, 5)
-    assert waited(counter.ctypes.data, 3)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from engine.simulate.kernels.scalar import (
-    atomic_add,
     atomic_load,
     atomic_store,
     divided,
@@ -30,9 +29,8 @@ def parts(value: int, divisor: int) -> tuple[int, int]:
 @numba.njit
 def share(address: int) -> tuple[int, bool, bool, int]:
     atomic_store(address, 5)
-    atomic_add(address, 37)
-    first = exchange_if(address, 41, 7)
-    second = exchange_if(address, 42, 7)
+    first = exchange_if(address, 4, 7)
+    second = exchange_if(address, 5, 7)
     return atomic_load(address), first, second, atomic_load(address + 8)
 
 

@@ -9,6 +9,7 @@ from engine.simulate.kernels.state import (
     CURSORS,
     DONE,
     LINE,
+    PRESENT,
     SEAT_WORDS,
     WORD,
     state_words,
@@ -16,9 +17,10 @@ from engine.simulate.kernels.state import (
 
 
 def test_every_cursor_has_a_cache_line_of_its_own() -> None:
-    assert CURSORS - DONE >= LINE
+    assert CURSORS - PRESENT >= LINE
+    assert DONE >= LINE
     for threads in (1, 2, 9):
-        assert state_words(threads) * WORD == CURSORS + threads * LINE
+        assert state_words(threads) * WORD == CURSORS + threads * (DONE + LINE)
 
 
 def test_the_arguments_lie_a_line_behind_the_status() -> None:

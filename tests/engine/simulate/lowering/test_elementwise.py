@@ -153,7 +153,8 @@ def test_scales_cover_runs_or_elements(axis: int, count: int, along: int) -> Non
         (7, 7),
         (CONVERSION_UNIT, CONVERSION_UNIT),
         (CONVERSION_UNIT * 2, CONVERSION_UNIT),
-        (CONVERSION_UNIT + 1, CONVERSION_UNIT + 1),
+        (CONVERSION_UNIT + 1, (CONVERSION_UNIT + 1) // 5),
+        (CONVERSION_UNIT + 27, CONVERSION_UNIT + 27),
     ],
 )
 def test_one_scale_covers_units_that_divide(size: int, count: int) -> None:
