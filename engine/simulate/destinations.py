@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import SCALE
+from engine.simulate.kernels.tiles import MIN_SCRATCH, SCALE
 from engine.simulate.lowering.common import Axis, dense_strides, joined
-from engine.simulate.program import MIN_SCRATCH, Assembler, Buffer, Instruction, PythonStep, Tensor
+from engine.simulate.program import Assembler, Buffer, Instruction, PythonStep, Tensor
 
 STORED = {"y": ("y_pitch", "y_line", "flip"), "z": ("z_pitch", "z_line", "z_flip")}
 """Operands that results of a convolution are stored in, and their fields."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.simulate.kernels.instructions import INSTRUCTION, InstructionKind
 from engine.simulate.kernels.state import PORTIONS
-from engine.simulate.kernels.tiles import ACCUMULATOR_BYTES, STAGING_BYTES
+from engine.simulate.kernels.tiles import MIN_SCRATCH
 
 Array = NDArray[Any]
 SampleFunction = Callable[[Sequence[Array | None]], tuple[Array, ...]]
@@ -23,7 +23,6 @@ MOST_TOGETHER, TOGETHER_BYTES = 8, 1 << 26
 """Most samples that one thread computes side by side, and most bytes of their arenas."""
 ALIGNMENT = 64
 """Bytes of a cache line."""
-MIN_SCRATCH = STAGING_BYTES + ACCUMULATOR_BYTES
 
 
 @dataclass(eq=False)

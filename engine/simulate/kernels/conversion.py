@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from engine.jit import compiled
-from engine.simulate.kernels.memory import float32_at, int8_at, int16_at, int32_at, int64_at, uint8_at
+from engine.simulate.kernels.memory import copy_bytes, float32_at, int8_at, int16_at, int32_at, int64_at, uint8_at
 from engine.simulate.kernels.movement import transpose_plane
+from engine.simulate.kernels.tiles import MIN_SCRATCH
 
 INT32_LIMIT = np.float32(2**31)
 ROUND_16 = 1 << 15
@@ -23,6 +24,9 @@ def quantize(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
     address of what is quantised.
     """
     source = int64_at(arena + f.x, 1)[0] if f.indirect else arena + f.x
+    if f.planes and f.in_c == 1:
+        quantize_lines(f, source, arena, scratch, begin, end)
+        return
     for unit in range(begin, end):
         if f.planes:
             quantize_line(f, source, arena, scratch, unit)
@@ -42,15 +46,27 @@ def quantize_line(f: Any, source: int, arena: int, scratch: int, line: int) -> N
     Lines of the result are ``y_line`` bytes apart; its bytes are combined with ``flip`` by exclusive or.
     """
     low, high, scales = np.float32(f.low), np.float32(f.high), float32_at(f.params, 1)
-    target = arena + f.y + line * f.y_line
-    row = target if f.in_c == 1 else scratch
     for channel in range(f.in_c):
         x = float32_at(source + (channel * f.planes + line * f.in_w) * 4, f.in_w)
-        quantize_run(x, int8_at(row + channel * f.in_w, f.in_w), scales, low, high)
+        quantize_run(x, int8_at(scratch + channel * f.in_w, f.in_w), scales, low, high)
     if f.flip:
-        flip(uint8_at(row, f.in_c * f.in_w), f.flip)
-    if f.in_c > 1:
-        transpose_plane(row, target, f.in_w, f.in_c, f.in_w, f.in_c, 1)
+        flip(uint8_at(scratch, f.in_c * f.in_w), f.flip)
+    transpose_plane(scratch, arena + f.y + line * f.y_line, f.in_w, f.in_c, f.in_w, f.in_c, 1)
+
+
+@compiled
+def quantize_lines(f: Any, source: int, arena: int, scratch: int, begin: int, end: int) -> None:
+    """:func:`quantize_line` of an image of one channel, many short lines at once: they lie behind each other."""
+    low, high, scales = np.float32(f.low), np.float32(f.high), float32_at(f.params, 1)
+    together = max(1, MIN_SCRATCH // f.in_w)
+    for first in range(begin, end, together):
+        lines = min(together, end - first)
+        size = lines * f.in_w
+        quantize_run(float32_at(source + first * f.in_w * 4, size), int8_at(scratch, size), scales, low, high)
+        if f.flip:
+            flip(uint8_at(scratch, size), f.flip)
+        for line in range(lines):
+            copy_bytes(scratch + line * f.in_w, arena + f.y + (first + line) * f.y_line, f.in_w)
 
 
 @compiled

@@ -112,6 +112,8 @@ BLOCK_ROWS = FINISHED_ROWS * MAX_VECTORS // BLOCK_VECTORS // BLOCK_PIXELS * BLOC
 """Neighbouring pixels of a block that are requantised together: their accumulators fit as those of rows do."""
 STAGING_BYTES = FINISHED_ROWS * LANES * 4
 """Working memory for vectors of results that are stored in part."""
+MIN_SCRATCH = STAGING_BYTES + ACCUMULATOR_BYTES
+"""Bytes of working memory that every thread has."""
 ROW_WINDOWS = frozenset({(3, 1), (3, 2), (5, 1), (5, 2)})
 """Widths and horizontal strides of the int8 depthwise windows that have a kernel of their own."""
 

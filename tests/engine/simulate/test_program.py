@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from engine.simulate.kernels.instructions import InstructionKind
+from engine.simulate.kernels.tiles import MIN_SCRATCH
 from engine.simulate.program import (
     ALIGNMENT,
-    MIN_SCRATCH,
     Assembler,
     Buffer,
     Instruction,

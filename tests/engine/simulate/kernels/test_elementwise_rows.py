@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.simulate.kernels import elementwise_rows as rows
-from engine.simulate.program import MIN_SCRATCH
+from engine.simulate.kernels.tiles import MIN_SCRATCH
 
 
 def test_every_row_has_a_place_of_its_own() -> None:
