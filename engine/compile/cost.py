@@ -40,7 +40,9 @@ from engine.compile.traffic import (
     LayerTraffic,
     Traffic,
     copies,
+    filter_count,
     filter_depth,
+    goes_by_halves,
     is_dense,
     layer_traffic,
     shuffling_depth,
@@ -627,6 +629,10 @@ def _aligned_macs(layer: Layer, latency: Latency) -> float:
     if len(layer.output_shape) != 4:
         return layer.macs
     batch, height, width, channels = _computed_shape(layer, alignment)
+    halves = latency.weight_load.halves
+    if halves is not None and goes_by_halves(layer, latency):
+        width = round_up(width, halves.pixels)
+        return batch * height * width * filter_count(layer, latency) * filter_depth(layer, latency)
     per_group = layer.input_shapes[0][-1] // layer.group
     if layer.kind is CostKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)

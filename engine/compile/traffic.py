@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.chips.latency import Latency, RowPadding, WeightLoad
+from engine.chips.latency import HalfBlocks, Latency, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion
@@ -26,6 +26,10 @@ _NARROW_BITS, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 _MAP_RANK = 4
 _WHOLE_TAPS = 8
 """Windows of so many taps or fewer keep whole blocks of channels, and in steps of one pixel those of one more."""
+_WINDOW = 3
+"""Rows and columns of the smallest window whose channels go by halves of blocks."""
+_FEW_PIXELS = 128
+"""Of a map whose channels a window of 3 x 3 computes in whole blocks."""
 _PLANAR_CHANNELS = 8
 _PLANE_CHANNELS = 16
 """Channels that a constant for each pixel of a map of one channel is padded to."""
@@ -232,8 +236,8 @@ def _constant_bytes(layer: Layer, latency: Latency, of_mean: bool = False) -> in
         weights = weights // channels * round_up(channels, load.deep_out_channels)
     if layer.kind is CostKind.CONV and _taps(layer, latency) > math.prod(layer.kernel):
         weights = weights // math.prod(layer.kernel) * _taps(layer, latency)
-    if _is_window_of_few(layer, load):
-        weights = round_up(layer.output_shape[-1], latency.weight_block.out_channels) * filter_depth(layer, latency)
+    if _is_window_of_few(layer, load) or goes_by_halves(layer, latency):
+        weights = filter_count(layer, latency) * filter_depth(layer, latency)
     return weights + parameters
 
 
@@ -251,12 +255,56 @@ def filter_depth(layer: Layer, latency: Latency) -> int:
 
     Channels are padded to whole blocks; those of windows to smaller ones, and their taps with them, where that is less.
     """
+    load = latency.weight_load
+    if load.halves is not None and goes_by_halves(layer, latency):
+        return _depth_by_halves(layer, load, load.halves)
+    return _depth_of_whole(layer, latency)
+
+
+def _depth_of_whole(layer: Layer, latency: Latency) -> int:
     load, taps = latency.weight_load, _taps(layer, latency)
     channels = layer.input_shapes[0][-1] // layer.group
     whole = taps * round_up(channels, latency.weight_block.in_channels)
     if not _is_window_of_few(layer, load):
         return whole
     return min(whole, round_up(channels, load.few_channels) * round_up(taps, load.few_taps))
+
+
+def _depth_by_halves(layer: Layer, load: WeightLoad, halves: HalfBlocks) -> int:
+    return round_up(layer.input_shapes[0][-1], load.few_channels) * round_up(math.prod(layer.kernel), halves.taps)
+
+
+def filter_count(layer: Layer, latency: Latency) -> int:
+    """Filters of a convolution with their padding."""
+    halves, channels = latency.weight_load.halves, layer.output_shape[-1]
+    if halves is not None and goes_by_halves(layer, latency):
+        return round_up(channels, halves.channels)
+    return round_up(channels, latency.weight_block.out_channels)
+
+
+def goes_by_halves(layer: Layer, latency: Latency) -> bool:
+    """Whether the output channels of a window are padded to half a block of weights: that must be less to compute.
+
+    Windows of 3 x 3 do not if they leave int32 results, read one whole block of channels, or compute few pixels.
+    """
+    load, alignment, shape = latency.weight_load, latency.alignment, layer.output_shape
+    halves = load.halves
+    if halves is None or layer.kind is not CostKind.CONV or layer.group > 1 or len(shape) != _MAP_RANK:
+        return False
+    taps, channels = math.prod(layer.kernel), shape[-1]
+    if layer.strides != (1, 1) or layer.spread != (1, 1) or layer.input_bits > _NARROW_BITS:
+        return False
+    if taps <= (halves.above if channels <= halves.most else halves.most_above):
+        return False
+    if taps <= _WHOLE_TAPS + 1:
+        read = layer.input_shapes[0][-1]
+        one_block = load.few_channels < read <= latency.weight_block.in_channels
+        few = math.prod(shape[:-1]) <= _FEW_PIXELS
+        if min(layer.kernel) < _WINDOW or one_block or few or layer.output_bits > _NARROW_BITS:
+            return False
+    halved = round_up(channels, halves.channels) * _depth_by_halves(layer, load, halves)
+    whole = round_up(channels, latency.weight_block.out_channels) * _depth_of_whole(layer, latency)
+    return round_up(shape[-2], halves.pixels) * halved < round_up(shape[-2], alignment.width) * whole
 
 
 def _taps(layer: Layer, latency: Latency) -> int:

@@ -93,6 +93,27 @@ class Broadcast(Data):
     few: int = 16
 
 
+class HalfBlocks(Data):
+    """Windows in steps of one pixel whose output channels fill half of their last block of weights: their filters go by
+    halves of blocks, and wider blocks of pixels, where that is less to compute.
+
+    Attributes:
+        channels: multiple that the output channels are padded to, ...
+        taps: ... the taps, ...
+        pixels: ... and the pixels of a row.
+        above: taps above which they may.
+        most: output channels up to which all of them do; more than that do above ``most_above`` taps.
+        most_above: see ``most``.
+    """
+
+    channels: int = 8
+    taps: int = 4
+    pixels: int = 16
+    above: int = 9
+    most: int = 8
+    most_above: int = 9
+
+
 class WeightLoad(Data):
     """How the loading of weights and parameters departs from their packed sizes.
 
@@ -106,6 +127,7 @@ class WeightLoad(Data):
         few_channels: multiple that input channels of windows are padded to where the weights are fewer so (0: they are
             in blocks of ``weight_block`` alone), ...
         few_taps: ... with taps padded to this multiple.
+        halves: output channels of windows that fill half a block; None: they are padded to a whole one.
         int16_channel_bytes: parameters per output channel that a layer of int16 inputs loads besides, ...
         int16_fixed_bytes: ... and once, ...
         int16_align: ... together rounded up to this multiple.
@@ -139,6 +161,7 @@ class WeightLoad(Data):
     deep_above: int = 0
     few_channels: int = 0
     few_taps: int = 1
+    halves: HalfBlocks | None = None
     int16_channel_bytes: int = 0
     int16_fixed_bytes: int = 0
     int16_align: int = 1

@@ -214,6 +214,40 @@ def test_channels_of_windows_are_padded_to_four_where_that_is_less(
     assert loaded(march, conv) - loaded(march, pool) == 32 * per_filter
 
 
+@pytest.mark.parametrize(
+    ("side", "width", "deep", "channels", "filters", "taps"),
+    [
+        (5, 32, 16, 8, 8, 28),
+        (5, 32, 16, 24, 24, 28),
+        (5, 32, 16, 40, 40, 28),
+        (5, 32, 16, 16, 16, 25),
+        (5, 12, 16, 8, 8, 28),
+        (5, 8, 16, 8, 16, 25),
+        (4, 32, 16, 8, 8, 16),
+        (7, 32, 16, 24, 24, 52),
+        (3, 32, 32, 8, 8, 12),
+        (3, 32, 32, 24, 32, 9),
+        (3, 32, 8, 8, 16, 9),
+        (3, 8, 16, 8, 16, 9),
+    ],
+)
+def test_channels_of_windows_are_padded_to_half_a_block_where_that_is_less_to_compute(
+    side: int, width: int, deep: int, channels: int, filters: int, taps: int
+) -> None:
+    """Asked on bayes-e: windows between two convolutions of one tap, bytes exact."""
+    layer = alone(
+        CostKind.CONV,
+        (1, 32, width, channels),
+        (1, 32, width, deep),
+        kernel=(side, side),
+        weight_bytes=-(-channels // 16) * 16 * side * side * deep,
+        parameter_bytes=channels * 8,
+        macs=1,
+    )
+    nothing = loaded("bayes-e", alone(CostKind.MOVE, (1, 32, width, deep), (1, 32, width, deep)))
+    assert loaded("bayes-e", layer) - nothing - channels * 8 == filters * taps * deep
+
+
 def test_maps_pass_a_layer_of_their_own_on_the_way_into_bernoulli2() -> None:
     """17 bytes per channel, padded to 16, and 256; none before a depthwise layer, none per channel of images and of
     single pixels, whose bytes are padded to 32; they load the 256 only where results leave as int32.
