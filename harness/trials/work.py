@@ -55,7 +55,8 @@ def longest_first(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
     """Trials of one preparation in the order in which they end together soonest: the longest first.
 
     Of those that share a search the first takes it along; the others come where they belong without it, so that they
-    seldom wait for it. Equal ones keep their order.
+    seldom wait for it. Those per channel come last of all: they often come to the integers of one per tensor, and would
+    wait for it if they ran at the same time. Equal ones keep their order.
     """
     searched: set[str] = set()
     work: dict[str, float] = {}
@@ -65,4 +66,4 @@ def longest_first(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
         work[spec.key] = usual_work(spec) + (0.0 if shared in searched else search_work(spec))
         if searches(spec):
             searched.add(shared)
-    return sorted(found, key=lambda spec: -work[spec.key])
+    return sorted(found, key=lambda spec: (bool(spec.settings.per_channel), -work[spec.key]))

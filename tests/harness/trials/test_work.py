@@ -25,6 +25,13 @@ def test_the_longest_come_first_and_equal_ones_keep_their_order() -> None:
     assert longest_first([plain, percentile, wide, kl]) == [kl, wide, plain, percentile]
 
 
+def test_trials_per_channel_do_not_wait_for_those_per_tensor() -> None:
+    """Many networks give both the same integers, which the second then finds."""
+    kinds = [Settings(max_percentile=share, per_channel=each) for share in (1.0, 0.999) for each in (True, False)]
+    trials = [fakes.spec(settings=settings) for settings in kinds]
+    assert longest_first(trials) == [trials[1], trials[3], trials[0], trials[2]]
+
+
 def test_only_the_first_that_needs_a_search_comes_early_for_it() -> None:
     first, second, wide = (fakes.spec(settings=settings) for settings in (TOP_1, TOP_2, ALL))
     assert longest_first([wide, first, second]) == [first, wide, second]
