@@ -104,10 +104,13 @@ class MatmulRule(FloatRule):
             return because(Code.RANK_OF_MATRICES)
         return None
 
+    def layout(self, node: ir.Node) -> str:
+        return "NCHW"
+
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         result = node.outputs[0]
-        a, b = (lowering.integer(given(node, index), layout="NCHW") for index in (0, 1))
+        a, b = (lowering.integer(given(node, index), layout=self.layout(node)) for index in (0, 1))
         output = None if lowering.is_tail(result) else lowering.calibration(result)
         product = np.float64(a.scale[0] * b.scale[0])  # rounded to float32
         if output is None:

@@ -85,9 +85,12 @@ class TopKRule(FloatRule):
             return because(Code.SEARCHED_VALUES, length=shape[axis], limit=MAX_LENGTH)
         return None
 
+    def layout(self, node: ir.Node) -> str:
+        return "NCHW"
+
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
-        x = lowering.integer(given(node, 0), layout="NCHW")
+        x = lowering.integer(given(node, 0), layout=self.layout(node))
         attributes = {
             "axis": attribute(node, "axis", -1) % len(shape_of(given(node, 0))),
             "k": int(required(lowering.constant(given(node, 1))).item()),

@@ -75,11 +75,28 @@ def _drop_there_and_back(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _move_to_producer(graph: ir.Graph, node: ir.Node) -> None:
-    """Let ``node`` stand behind the node that computes what it reads."""
+    """Let ``node`` stand behind the node that computes what it reads, and behind what does this for later parts.
+
+    Behind a Split all that leaves it stands from the last part to the first (nine on bernoulli2).
+    """
     producer = _input(node).producer()
-    if producer is not None:
-        graph.remove(node)
-        graph.insert_after(producer, node)
+    if producer is None:
+        return
+    graph.remove(node)
+    place, later = producer, set(producer.outputs[producer.outputs.index(_input(node)) + 1 :])
+    nodes = list(graph) if later else []
+    for following in nodes[nodes.index(producer) + 1 :] if nodes else ():
+        if not _leaves(following) or _input(following) not in later:
+            break
+        place = following
+        later.update(following.outputs)
+    graph.insert_after(place, node)
+
+
+def _leaves(node: ir.Node) -> bool:
+    """Whether ``node`` changes the layout of what a node gives, or dequantises it."""
+    is_layout = _is(node, "Transpose") and TO_NCHW_MARK in str(node.name)
+    return is_layout or _is(node, "HzDequantize", HORIZON_DOMAIN)
 
 
 def _cancels(before: ir.Node | None, node: ir.Node) -> bool:

@@ -104,8 +104,7 @@ class IntegerGraph:
                     self._writer.mark(str(value.name))
             if id(node) in by_last:
                 self._lower(by_last[id(node)])
-                last_first = node.outputs[::-1]  # as the outputs of a Split in yolo11_b; positions behind values (TopK)
-                for value in sorted(last_first, key=lambda each: each.dtype != ir.DataType.FLOAT):
+                for value in self._in_written_order(node):
                     if _is_twice_calibrated_output(value):
                         self._float_with_reader.add(_last_calibrated(value))
                     elif _has_float_reader(value):
@@ -119,6 +118,25 @@ class IntegerGraph:
             for rule in self._names.rules(node):
                 note(node, rule)
         return model
+
+    def _in_written_order(self, node: ir.Node) -> list[ir.Value]:
+        """The outputs of ``node`` as they are dequantised, positions behind values (TopK).
+
+        Of a Split's parts those whose transposes stand outside (:meth:`_turns_outside`) are first and the last of them
+        leads; others stand in their own order (15 of three Splits on bayes-e and one of rank 3, eleven on bernoulli2).
+        """
+        outside = [value for value in node.outputs if self._turns_outside(value, self._integers.get(str(value.name)))]
+        inside = [value for value in node.outputs if value not in outside]
+        return sorted([*outside[::-1], *inside], key=lambda each: each.dtype != ir.DataType.FLOAT)
+
+    def _turns_outside(self, tensor: ir.Value, forms: Mapping[str, Quantized] | None) -> bool:
+        """Whether the march keeps transposes outside and ``forms`` of ``tensor`` are a map with its channels last.
+
+        Not where a BPU node reads it in the float graph's layout, too: both read that then.
+        """
+        if forms is None or "NHWC" not in forms or not self.march.layout_outside:
+            return False
+        return not _is_read_in_own_layout(tensor, forms["NHWC"])
 
     def integer(
         self,
@@ -488,7 +506,6 @@ class IntegerGraph:
 
     def _dequantize(self, tensor: ir.Value, name: str) -> ir.Value:
         """Float form ``name`` of an integer tensor; the transpose stands on the side that the march keeps it."""
-        shape = shape_of(tensor)
         if str(tensor.name) not in self._integers:
             raise ModelError(f"tensor {tensor.name} has neither a float nor an integer form")
         forms, last = self._integers[str(tensor.name)], _last_calibrated(tensor)
@@ -496,12 +513,11 @@ class IntegerGraph:
         if wanted is not None and _first_calibrated(last):
             forms = self._rescaled(last, forms, wanted)
         first = next(iter(forms.values()))
-        before = len(shape) == 4 and not self.march.layout_outside
+        outside = self._turns_outside(tensor, forms)
         reader = self._reader(tensor)
-        form = self._in_layout(forms, "NCHW", reader) if before else first
+        form = first if outside else self._in_layout(forms, "NCHW", reader)
         if tensor.type is not None and tensor.dtype != ir.DataType.FLOAT:
             return self._cast(tensor, self._in_layout(forms, "NCHW", reader), name)
-        outside = "NHWC" in forms and not before
         own = NameSite(NamedPart.SCALE, tensor=_scale_owner(tensor))
         scale_name = self._scale_names[first.value] if first.value in self._scale_names else self._names.of(own)
         value = self._writer.append(
@@ -559,6 +575,24 @@ def _is_own(value: ir.Value, wanted: Calibration) -> bool:
     """Whether ``wanted`` is the calibration of ``value`` itself."""
     own = calibration_of(value)
     return own is not None and own.bits == wanted.bits and np.array_equal(own.scales, wanted.scales)
+
+
+def _is_read_in_own_layout(value: ir.Value, form: Quantized) -> bool:
+    """Whether a BPU node reads ``value`` as ``form``, moved to the float graph's layout.
+
+    A MatMul that reads maps or parts of eight kinds, before or behind what reads them as floats (80 on bernoulli2).
+    """
+    own = calibration_of(value)
+    is_read = own is None or is_like(form, own)
+    for usage in value.uses():
+        if is_calibration(usage.node):
+            if _is_read_in_own_layout(usage.node.outputs[0], form):
+                return True
+        elif is_read and on_bpu(usage.node):
+            rule = rule_for(usage.node)
+            if rule is not None and rule.layout(usage.node) == "NCHW":
+                return True
+    return False
 
 
 def _is_its_own(value: ir.Value, wanted: Calibration) -> bool:

@@ -293,6 +293,10 @@ class FloatRule(ABC):
         """Whether the int32 result of ``node`` has one scale, so that BPU nodes can move it before it is float."""
         return self.sums_exactly
 
+    def layout(self, node: ir.Node) -> str:
+        """Layout of the maps that ``node`` reads: ``NHWC``, or ``NCHW``, that of the float graph."""
+        return "NHWC"
+
     def tie(self, node: ir.Node) -> Tie:
         """Which thresholds of ``node`` must be the same."""
         return Tie.NONE
