@@ -185,15 +185,17 @@ def take_units(
 ) -> int:
     """Compute what nobody has taken of a thread's part of the instruction ``present``, as another thread or the same.
 
-    A cursor with an earlier number says that its part is untouched. Once an instruction is done, the cursors of all
-    parts that are taken by it have its number or a later one: a thread that comes too late takes nothing.
+    Of a part that others may take over from, a thread takes a half of what is left at a time, since units that follow
+    each other share work. A cursor with an earlier number says that its part is untouched. Once an instruction is done,
+    the cursors of all parts that are taken by it have its number or a later one: a thread that comes too late takes
+    nothing.
 
     Returns:
         Number of units that this call has computed.
     """
     units = program[present - 1].units
     start, limit = part_of(units, owner, threads), part_of(units, owner + 1, threads)
-    most = max(1, (limit - start) // program[present - 1].portions)
+    portions = program[present - 1].portions
     record = program.ctypes.data + (present - 1) * program.itemsize
     cursor, mark = state + CURSORS + 2 * LINE * owner, state + CURSORS + 2 * LINE * thread + DONE
     found = 0
@@ -202,7 +204,7 @@ def take_units(
         unit = seen & LOWER if seen >> 32 == present else start
         if seen >> 32 > present or unit >= limit:
             return found
-        end = min(unit + most, limit)
+        end = unit + (limit - unit + portions - 1) // portions
         if exchange_if(cursor, seen, (present << 32) + end):
             call_kernel(program[present - 1].kernel, record, arena, scratch, unit, end)
             found += end - unit

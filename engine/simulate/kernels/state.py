@@ -22,8 +22,8 @@ instruction in the upper half, in the lower one the next unit of the thread's pa
 DONE = LINE
 """Bytes from a thread's cursor to where it alone counts the units that it has computed, as a cursor does."""
 LOWER = (1 << 32) - 1
-PORTIONS = 4
-"""Portions that a thread's part of an instruction is taken in, where others may take over from it."""
+PORTIONS = 2
+"""A thread takes one of so many portions of what is left of its part at a time, where others may take over from it."""
 HOLD = 1024
 """Looks, about a microsecond, that the first thread waits for what another one has not begun before it computes it."""
 
