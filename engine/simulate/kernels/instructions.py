@@ -42,7 +42,7 @@ class InstructionKind(IntEnum):
 FIELDS = (
     "kind",  # InstructionKind
     "units",  # independent parts, which threads share out
-    "portions",  # of what is left of its part, a thread takes one at a time; 1: no other takes over; 0: one thread alone
+    "portions",  # of what is left of its part a thread takes one at a time; 1: no other takes over, 0: one thread alone
     "x",  # arena offset of the first operand, bytes
     "e",  # arena offset of the second operand
     "y",  # arena offset of the result
