@@ -7,6 +7,7 @@ import onnx_ir as ir
 from engine.chips import Chip
 from engine.errors import UnsupportedError
 from engine.ir import HORIZON_DOMAIN, MARK_ON, attribute, is_calibration, shape_of, static_shape
+from engine.optimize.base import is_standard
 from engine.terms import Device
 
 NOT_IN_RUNTIME = frozenset(
@@ -29,6 +30,7 @@ NOT_IN_RUNTIME = frozenset(
     ]
 )
 """Operators that neither a march nor the CPU's runtime has."""
+_LINE_RANK = 3
 BPU_ALONE = frozenset({"HzGelu", "HzHardSwish", "HzMish", "HzSwish"})
 """Operators that the optimiser makes and that the CPU's runtime lacks: 9 of 9 asked on bayes-e and bernoulli2, by
 ``run_on_cpu`` and where bernoulli2 has none of that rank."""
@@ -41,10 +43,12 @@ def refuse_cpu_operators(model: ir.Model) -> None:
         model: any; of one that is placed or quantised, also what the BPU alone has and the CPU is to compute.
 
     Raises:
-        UnsupportedError: names their types, and what to do about those that the BPU has.
+        UnsupportedError: names their types, and what to do about those that the BPU has; or a node whose form the CPU
+            lacks.
     """
     found = sorted({node.op_type for node in model.graph} & NOT_IN_RUNTIME)
     left = [node for node in model.graph if is_for_bpu_alone(node) and node.metadata_props.get(MARK_ON) == Device.CPU]
+    _refuse_unconstrained(model)
     types = sorted({*found, *(node.op_type for node in left)})
     remedy = (
         f"; the BPU alone computes {left[0].name} ({left[0].op_type}): do not ask for it on the CPU, and on bernoulli2 "
@@ -54,6 +58,37 @@ def refuse_cpu_operators(model: ir.Model) -> None:
     )
     if types:
         raise UnsupportedError(f"HorizonRT not support these cpu operators: {', '.join(types)}{remedy}")
+
+
+def _refuse_unconstrained(model: ir.Model) -> None:
+    """Refuse operators that the CPU has in other forms than this one.
+
+    A Conv with other padding at the end of an axis than at its beginning (8 of 8 asked: causal ones over lines, on all
+    marches, and 20 x 1 and 20 x 3 on bernoulli2, of which some had a Pad in front; the same ones with equal padding
+    are converted), and a ConvTranspose of three dimensions (3 of 3, one on each march; HiFi-GAN, Conv-TasNet).
+
+    Raises:
+        UnsupportedError: names the first node and what to write instead.
+    """
+    for node in model.graph:
+        if (
+            node.metadata_props.get(MARK_ON) != Device.CPU
+            or node.domain
+            or node.op_type not in ("Conv", "ConvTranspose")
+        ):
+            continue
+        pads = attribute(node, "pads", ())
+        half = len(pads) // 2
+        if is_standard(node, "Conv") and pads[:half] != pads[half:]:
+            raise UnsupportedError(
+                f"HorizonRT not support the padding {list(pads)} of {node.name} (Conv) on the CPU: it must be the same "
+                "at both ends of an axis; pad equally and cut the surplus off with a Slice behind it"
+            )
+        if is_standard(node, "ConvTranspose") and len(shape_of(node.outputs[0])) == _LINE_RANK:
+            raise UnsupportedError(
+                f"HorizonRT not support {node.name} (ConvTranspose) of three dimensions: write it over a map of one "
+                "row (ConvTranspose2d with a window of 1 x n)"
+            )
 
 
 def is_for_bpu_alone(node: ir.Node) -> bool:

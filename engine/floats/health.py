@@ -95,7 +95,7 @@ class HealthMeter:
 
     def add(self, actual: Array, expected: Array) -> None:
         """A sample: what the integer and the float model give, of one shape, the sample along the first dimension."""
-        found, wanted = (array.astype(np.float64) for array in (actual, expected))
+        found, wanted = (np.asarray(array, np.float64) for array in (actual, expected))
         self._elements += found.size
         with np.errstate(all="ignore"):
             error = found - wanted
@@ -106,7 +106,7 @@ class HealthMeter:
             self._lower.add(found, wanted)
         ends = (found, found, wanted, wanted)
         if not self._ranges:
-            self._ranges = [end.copy() for end in ends]
+            self._ranges = [np.array(end) for end in ends]
         for join, old, new in zip((np.minimum, np.maximum, np.minimum, np.maximum), self._ranges, ends, strict=True):
             join(old, new, out=old)
 

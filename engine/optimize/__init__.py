@@ -21,6 +21,7 @@ from engine.optimize.activations import (
 )
 from engine.optimize.affine import (
     AffineToDepthwise,
+    FactorBetweenReshapes,
     FoldAffineIntoNext,
     FoldAffineIntoPrevious,
     FoldChannelsIntoNext,
@@ -170,10 +171,10 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             MergeTransposes(),
             RemoveUnusedNodes(),
             FoldPadIntoConv(),
-            FoldAffineIntoPrevious(),
+            FoldAffineIntoPrevious(compatibility),
             FoldNormThroughConcat(),
             NormOfRowsToProduct(),
-            FoldChannelsIntoNext(),  # before anything moves: DaViT
+            FoldChannelsIntoNext(compatibility),  # before anything moves: DaViT
             SumToAdd(),
             ShareArithmetic(compatibility),
             DivToReciprocal(),
@@ -210,7 +211,12 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             MergeReshapes(),
             RemoveUnusedNodes(),
         ),
-        settled=(GemmToConv(march.graph), FoldAffineIntoNext(), AffineToDepthwise()),
+        settled=(
+            GemmToConv(march.graph),
+            FoldAffineIntoNext(compatibility),
+            AffineToDepthwise(compatibility),
+            FactorBetweenReshapes(),
+        ),
         closing=(SplitWideConv(march), OwnWeights(), ConstantOutputs(), RemoveUnusedNodes()),
     )
 

@@ -42,6 +42,7 @@ from engine.optimize.dense import (
     says_its_axis,
     with_offset,
 )
+from engine.terms import Compatibility
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -117,10 +118,15 @@ class FoldAffineIntoPrevious(NodePass):
     six networks). Arithmetic behind a Reshape goes before it first (33 results of ``crnn_gru`` are named so). A
     BatchNormalization behind one that keeps batch and channels apart leaves its name to it
     (reference/operators.md, ``BatchNormalization`` 3d, on all marches; provisional). A factor that a movement passed
-    first is taken in only by a Conv that pads nowhere (:func:`_takes_marked`).
+    first is taken in only by a Conv that pads nowhere (:func:`_takes`). What several convolutions share, weight or
+    bias, the original multiplies for all of them (``arithmetic.shared-factor``); with ``compatibility: clean`` each
+    gets its own.
     """
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
+
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._for_all = compatibility is Compatibility.ORIGINAL
 
     def rewrite(self, node: ir.Node) -> bool:
         found = affine_of(node)
@@ -142,7 +148,7 @@ class FoldAffineIntoPrevious(NodePass):
         folded = _folded(producer, affine)
         if folded is None:
             return False
-        _take(producer, node, affine, *folded)
+        _take(producer, node, affine, *folded, for_all=self._for_all)
         if node.op_type == "BatchNormalization" and last is producer:
             return bypass(node)
         absorb_next(last, node)
@@ -241,7 +247,7 @@ class FoldNormThroughConcat(NodePass):
             return False
         if take:
             for conv, part, constants in zip(convolutions, parts, folded, strict=True):
-                _take(conv, node, part, *constants)
+                _take(conv, node, part, *constants, for_all=False)
             bypass(node)
         return True
 
@@ -277,8 +283,9 @@ class NormOfRowsToProduct(NodePass):
         shape, value = static_shape(node.inputs[0]), node.inputs[0]
         if shape is None or value is None or len(shape) not in (2, 3) or affine_of(node) is None:
             return False
-        following = sole_reader(node.outputs[0], once=True)
-        return not is_standard(value.producer(), "Gemm", *CONVOLUTIONS) and not is_standard(following, "Gemm")
+        following, conv = sole_reader(node.outputs[0], once=True), value.producer()
+        is_taken_in = is_standard(conv, *CONVOLUTIONS) and sole_reader(value, once=True) is node
+        return not (is_taken_in or is_standard(conv, "Gemm") or is_standard(following, "Gemm"))
 
 
 class FoldChannelsIntoNext(GraphPass):
@@ -290,7 +297,11 @@ class FoldChannelsIntoNext(GraphPass):
     have any window and step, but one group and no padding; a difference and one number for all stay, and so does what
     several nodes read. A convolution in front takes in what nothing moves (:class:`FoldAffineIntoPrevious`), this one
     what does (139 of 139 asked on three marches). Factors alone leave one without a bias without (6 of 6; CAFormer).
+    Shared weights as there.
     """
+
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._for_all = compatibility is Compatibility.ORIGINAL
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         modified = False
@@ -312,7 +323,7 @@ class FoldChannelsIntoNext(GraphPass):
         is_product = MARK_PRODUCT in conv.metadata_props or conv.metadata_props.get(MARK_MADE) in GEMMS
         if is_product or attribute(conv, "group", 1) != 1 or _pads(conv) or not says_its_axis(node, conv):
             return False
-        return _fold_into_next(node, vector.value, vector.affine, conv, zeros=False)
+        return _fold_into_next(node, vector.value, vector.affine, conv, zeros=False, for_all=self._for_all)
 
     @staticmethod
     def _fold_norm(node: ir.Node) -> bool:
@@ -357,7 +368,11 @@ class FoldAffineIntoNext(GraphPass):
     number per channel is folded (48 of 48 asked on two marches); a difference, or one number for all channels, stays
     (96 of 96) unless it is behind a factor, or in front of a ``MatMul`` of three dimensions (1 asked). Through a
     Reshape a number per channel reaches a convolution of one group, and one number for all another (36 of 36 asked).
+    Shared weights as in :class:`FoldAffineIntoPrevious`.
     """
+
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._for_all = compatibility is Compatibility.ORIGINAL
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         modified = False
@@ -382,13 +397,16 @@ class FoldAffineIntoNext(GraphPass):
             return False
         if following.inputs[0] is not source or _pads(following) or not _is_of_channels(node, following):
             return False
-        return _fold_into_next(node, value, affine, following)
+        return _fold_into_next(node, value, affine, following, for_all=self._for_all)
 
 
-def _fold_into_next(node: ir.Node, value: ir.Value, affine: Affine, conv: ir.Node, *, zeros: bool = True) -> bool:
+def _fold_into_next(
+    node: ir.Node, value: ir.Value, affine: Affine, conv: ir.Node, *, for_all: bool, zeros: bool = True
+) -> bool:
     """Let the convolution ``conv`` compute what ``node`` makes of ``value`` first; whether its numbers allow that.
 
-    With ``zeros`` one without a bias gets one from a factor too.
+    With ``zeros`` one without a bias gets one from a factor too. With ``for_all`` a Mul or Div also changes a weight
+    that others share.
     """
     weight, bias = initializer_of(conv.inputs[1]), _bias_of(conv)
     if weight is None or bias is None:
@@ -400,7 +418,8 @@ def _fold_into_next(node: ir.Node, value: ir.Value, affine: Affine, conv: ir.Nod
     moved = with_offset(weight, bias, affine.offset, group)
     if not _representable(scaled, moved):
         return False
-    replace_constant(conv, 1, scaled.reshape(weight.shape).astype(np.float32))
+    for_all &= node.op_type in ("Mul", "Div")
+    replace_constant(conv, 1, scaled.reshape(weight.shape).astype(np.float32), for_all=for_all)
     if np.any(affine.offset != 0.0) or (zeros and not _has_bias(conv)):
         _set_bias(conv, moved, "bias")
     node.outputs[0].replace_all_uses_with(value)
@@ -460,8 +479,11 @@ class AffineToDepthwise(NodePass):
 
     op_types = frozenset({"BatchNormalization", "Add", "Sub", "Mul", "Div"})
 
+    def __init__(self, compatibility: Compatibility = Compatibility.ORIGINAL) -> None:
+        self._fold_into_previous = FoldAffineIntoPrevious(compatibility).rewrite
+
     def rewrite(self, node: ir.Node) -> bool:
-        if FoldAffineIntoPrevious().rewrite(node):
+        if self._fold_into_previous(node):
             return True
         found = affine_of(node)
         if found is None or node.name is None:
@@ -485,6 +507,60 @@ class AffineToDepthwise(NodePass):
         if node.op_type != "BatchNormalization" or node.name is None:
             return False
         return len(static_shape(node.inputs[0]) or ()) == _MAP_RANK and affine_of(node) is not None
+
+
+class FactorBetweenReshapes(NodePass):
+    """A factor of one channel between two Reshapes multiplies all its pixels as channels, by a diagonal weight.
+
+    The first Reshape then gives these, (1, pixels, 1, 1): the row of a ``Gemm`` or the column of a product, times one
+    number, in front of another Gemm, an output or anything else that it is reshaped for. Parts are called
+    ``<factor>_reshape_conv``, the target of the Reshape is the old one's ``<name>_new``. 25 of 25 rows (bayes-e)
+    and 8 of 8 columns on each of two marches; SwiftFormer, XCiT.
+    """
+
+    op_types = frozenset({"Conv"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        found = _between_reshapes(node)
+        if found is None:
+            return False
+        reshape, scale = found
+        graph, channels, name = (
+            graph_of(node),
+            int(np.prod(static_shape(node.inputs[0]) or ())),
+            f"{node.name}_reshape_conv",
+        )
+        sizes = np.asarray((1, channels, 1, 1), np.int64)
+        target = "" if reshape.inputs[1] is None else reshape.inputs[1].name
+        reshape.replace_input_with(1, add_initializer(graph, f"{target}_new", sizes))
+        for value in (reshape.outputs[0], node.outputs[0]):
+            value.shape = ir.Shape(sizes.tolist())
+        diagonal = scale * np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
+        node.replace_input_with(1, add_initializer(graph, f"{name}_weight", diagonal))
+        node.replace_input_with(2, add_initializer(graph, f"{name}_bias", np.zeros(channels, np.float32)))
+        node.name = name
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """Such a factor."""
+        return _between_reshapes(node) is not None
+
+
+def _between_reshapes(conv: ir.Node) -> tuple[ir.Node, np.float32] | None:
+    """The Reshape in front of the factor ``conv`` of one channel, and the number, if a Reshape alone reads its result.
+
+    A factor is a convolution of 1 x 1 whose bias is zero, as :class:`AffineToDepthwise` makes it.
+    """
+    value, shape = conv.inputs[0], static_shape(conv.inputs[0])
+    if value is None or shape is None or shape[:2] != (1, 1) or len(conv.inputs) < 3:
+        return None
+    weight, bias = initializer_of(conv.inputs[1]), initializer_of(conv.inputs[2])
+    if weight is None or bias is None or weight.size != 1 or np.any(bias) or sole_reader(value, once=True) is not conv:
+        return None
+    before, behind = value.producer(), sole_reader(conv.outputs[0], once=True)
+    if before is None or not is_standard(before, "Reshape") or not is_standard(behind, "Reshape"):
+        return None
+    return (before, np.float32(weight.reshape(-1)[0])) if static_shape(conv.outputs[0]) == shape else None
 
 
 def mark_factors(model: ir.Model) -> None:
@@ -701,10 +777,22 @@ def _folded(conv: ir.Node, affine: Affine) -> tuple[NDArray[np.float64], NDArray
     return found if _representable(*found) else None
 
 
-def _take(conv: ir.Node, node: ir.Node, affine: Affine, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
-    """Let ``conv`` have the ``weight`` and ``bias`` that ``affine``, the function of ``node``, gives it."""
+def _take(
+    conv: ir.Node,
+    node: ir.Node,
+    affine: Affine,
+    weight: NDArray[np.float64],
+    bias: NDArray[np.float64],
+    *,
+    for_all: bool,
+) -> None:
+    """Let ``conv`` have the ``weight`` and ``bias`` that ``affine``, the function of ``node``, gives it.
+
+    With ``for_all`` a Mul or Div also changes what others share.
+    """
+    for_all &= node.op_type in ("Mul", "Div")
     if np.any(affine.scale != 1.0):
-        replace_constant(conv, 1, weight.astype(np.float32))
+        replace_constant(conv, 1, weight.astype(np.float32), for_all=for_all)
     if node.op_type in ("Add", "Sub"):
         _rename_bias(conv)
     if MARK_CONVOLUTION in node.metadata_props and not _has_bias(conv):
@@ -712,7 +800,7 @@ def _take(conv: ir.Node, node: ir.Node, affine: Affine, weight: NDArray[np.float
         conv.resize_inputs(3)
         conv.replace_input_with(2, zeros)
     elif node.op_type not in ("Mul", "Div") or _has_bias(conv):
-        _set_bias(conv, bias, _suffix(node))
+        _set_bias(conv, bias, _suffix(node), for_all=for_all)
 
 
 def _behind_reshape(value: ir.Value) -> ir.Node | None:
@@ -761,10 +849,10 @@ def _rename_bias(conv: ir.Node) -> None:
         conv.replace_input_with(2, add_initializer(graph_of(conv), f"{conv.name}{old.name}_fuse_add_sub", array))
 
 
-def _set_bias(conv: ir.Node, bias: NDArray[np.float64], suffix: str) -> None:
+def _set_bias(conv: ir.Node, bias: NDArray[np.float64], suffix: str, *, for_all: bool = False) -> None:
     array = bias.astype(np.float32)
     if _has_bias(conv):
-        replace_constant(conv, 2, array)
+        replace_constant(conv, 2, array, for_all=for_all)
         return
     value = add_initializer(graph_of(conv), f"{conv.name}_{suffix}", array)
     conv.resize_inputs(3)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
-from engine.ir import HORIZON_DOMAIN, attribute, static_shape
+from engine.ir import HORIZON_DOMAIN, MARK_SHARED, attribute, static_shape
 from engine.optimize.contract import GraphPass
 
 Array = NDArray[Any]
@@ -109,20 +109,24 @@ def add_initializer(graph: ir.Graph, name: str, array: Array) -> ir.Value:
     return value
 
 
-def replace_constant(node: ir.Node, index: int, array: Array) -> None:
-    """Let input ``index`` of ``node`` be ``array`` in place of its constant; other users of that constant keep it.
+def replace_constant(node: ir.Node, index: int, array: Array, *, for_all: bool = False) -> None:
+    """Let input ``index`` of ``node`` be ``array`` in place of its constant.
 
-    The new tensor takes over the name if no other node reads the old one.
+    Other users of that constant keep it, unless ``for_all``: these then have ``array`` too, and carry
+    :data:`~engine.ir.MARK_SHARED`. The new tensor takes over the name if no other node reads the old one.
     """
     graph = graph_of(node)
     old = node.inputs[index]
     if old is None or old.name is None:
         raise ValueError(f"input {index} of node {node.name!r} is absent")
-    if len(old.uses()) == 1 and not old.is_graph_output():
-        old.const_value = ir.tensor(np.asarray(array, order="C"), name=old.name)
-        old.shape = ir.Shape(array.shape)
-    else:
+    others = [usage.node for usage in old.uses() if usage.node is not node]
+    if old.is_graph_output() or (others and not for_all):
         node.replace_input_with(index, add_initializer(graph, f"{node.name}_{old.name}", array))
+        return
+    old.const_value = ir.tensor(np.asarray(array, order="C"), name=old.name)
+    old.shape = ir.Shape(array.shape)
+    for other in others:
+        other.metadata_props[MARK_SHARED] = "yes"
 
 
 def make_node(

@@ -209,8 +209,7 @@ class SinkReshape(_Sink):
         """
         sources = [movement.inputs[0] for movement in movements]
         gathered = any(value is not None and is_standard(value.producer(), "Gather") for value in sources)
-        is_row = all(sum(size > 1 for size in static_shape(value) or ()) <= 1 for value in sources)
-        return not gathered and (super().passes_factor(node, movements) or (is_row and _is_one_number(node)))
+        return not gathered and super().passes_factor(node, movements)
 
     def passes(self, node: ir.Node) -> bool:
         """Also a ``Slice`` where axes of length 1 are dropped or appended; products if batch and channels stay.

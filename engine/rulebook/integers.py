@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from engine.facts.devices import on_bpu
-from engine.ir import MARK_OLD_RESIZE, MARK_STEPS, MARK_SWAPPED, calibration_of
+from engine.ir import MARK_OLD_RESIZE, MARK_SHARED, MARK_STEPS, MARK_SWAPPED, calibration_of
 from engine.ops.average_pool import reaches_over
 from engine.ops.core.element_functions import FUNCTIONS, HARD_SIGMOID
 from engine.ops.lut import UNDEFINED_ENTRIES, leaves_domain
@@ -119,6 +119,22 @@ ARITHMETIC: Table[ir.Node, str] = Table(
                 "eight with the outputs of a - b for both; written with -1 all are right "
                 "(docs/evidence/agreement.md)",
                 4,
+            ),
+        ),
+        Rule(
+            "arithmetic.shared-factor",
+            "A weight or bias that several convolutions share is multiplied by the factors of all of them.",
+            Pattern(
+                "shares a constant that another one's factor changed", lambda node: MARK_SHARED in node.metadata_props
+            ),
+            "the factors of the others count here, too",
+            instead="each convolution has its own factor",
+            advice="Or give each level of a shared head weights of its own before the export",
+            measured=MeasuredApart(
+                "two and three convolutions of one weight, 30 on bayes-e, bayes and bernoulli2: numbers and numbers "
+                "per channel, Mul and Div, behind them and in front of them, depthwise and transposed ones, shared "
+                "weights, biases and both; BatchNormalizations and sums do not (docs/evidence/agreement.md)",
+                30,
             ),
         ),
         Rule(

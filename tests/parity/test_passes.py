@@ -26,6 +26,7 @@ NEEDED_BY = {
     "DecomposeNormalization": "decompose_normalization",
     "DivToReciprocal": "div_to_reciprocal",
     "ExpandConstants": "expand_constants",
+    "FactorBetweenReshapes": "number_behind_gemm_bayes-e",
     "FoldAffineIntoNext": "decompose_normalization",
     "FoldAffineIntoProduct": "normalised_windows_bayes-e",
     "FoldChannelsIntoNext": "into_next_bayes-e",

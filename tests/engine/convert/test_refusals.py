@@ -57,6 +57,32 @@ def test_functions_that_the_bpu_alone_has_are_refused_on_the_cpu(op_type: str) -
         refuse_cpu_operators(model)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "shape", "pads", "reason"),
+    [
+        ("Conv", (1, 4, 8), [2, 0], r"padding \[2, 0\] of line \(Conv\)"),
+        ("Conv", (1, 4, 8, 1), [19, 0, 0, 0], r"must be the same at both ends"),
+        ("ConvTranspose", (1, 4, 8), [1, 1], r"line \(ConvTranspose\) of three dimensions"),
+        ("Conv", (1, 4, 8), [1, 1], ""),
+        ("ConvTranspose", (1, 4, 8, 8), [1, 1, 1, 1], ""),
+    ],
+)
+def test_forms_that_the_cpu_lacks_are_refused_there(
+    op_type: str, shape: tuple[int, ...], pads: list[int], reason: str
+) -> None:
+    x, weight = ir.Value(name="x", shape=ir.Shape(shape)), ir.Value(name="w")
+    node = ir.node(op_type, [x, weight], {"pads": pads}, outputs=[ir.Value(name="y", shape=x.shape)], name="line")
+    model = ir.Model(ir.Graph([x, weight], node.outputs, nodes=[node], name="g"), ir_version=8)
+    mark(node, MARK_ON, Device.BPU)
+    refuse_cpu_operators(model)
+    mark(node, MARK_ON, Device.CPU)
+    if not reason:
+        refuse_cpu_operators(model)
+        return
+    with pytest.raises(UnsupportedError, match=reason):
+        refuse_cpu_operators(model)
+
+
 def rectified(*readers: str, calibrated: bool = False) -> ir.Model:
     """A PRelu on the BPU that ``readers`` read, behind an ``HzCalibration`` or not."""
     value = ir.Value(name="y", shape=ir.Shape((1, 8, 8, 8)))

@@ -26,6 +26,13 @@ def test_a_quantised_copy_is_healthy() -> None:
     assert meter.dead() == (0.0, "")
 
 
+def test_a_single_number_is_compared() -> None:
+    """The mean over all axes at the end of a network has no dimension."""
+    meter = fed([(np.float32(0.5), np.float32(0.25)), (np.float32(1.0), np.float32(1.0))])
+    assert meter.distance().chebyshev == 0.25
+    assert meter.dead() == (0.0, "")
+
+
 def test_scores_next_to_boxes_are_named() -> None:
     """Boxes up to 640 and scores below 1 in one int8 output: the cosine is that of the boxes."""
     pairs = []

@@ -17,6 +17,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
 from engine.optimize import optimize
+from engine.terms import Compatibility
 
 Array = NDArray[Any]
 
@@ -78,12 +79,14 @@ def _of_a_mean(value: ir.Value) -> bool:
     return is_mean and str(value.name).endswith("_output")
 
 
-def optimized(before: ir.Model, march: str = "bayes-e") -> ir.Model:
+def optimized(
+    before: ir.Model, march: str = "bayes-e", compatibility: Compatibility = Compatibility.ORIGINAL
+) -> ir.Model:
     """``before`` optimised, and checked: equivalent, stable under repetition, input untouched, shapes complete."""
     kept = to_bytes(before)
-    after = optimize(before, march)
+    after = optimize(before, march, compatibility)
     assert to_bytes(before) == kept
-    assert to_bytes(optimize(after, march)) == to_bytes(after)
+    assert to_bytes(optimize(after, march, compatibility)) == to_bytes(after)
     assert_equivalent(before, after)
     names = [node.name for node in after.graph]
     assert len(set(names)) == len(names)

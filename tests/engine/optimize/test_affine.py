@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.ir import MARK_SHARED
 from engine.optimize import optimize
-from engine.optimize.affine import Affine, NormOfRowsToProduct
+from engine.optimize.affine import Affine, FactorBetweenReshapes, FoldAffineIntoPrevious, NormOfRowsToProduct
+from engine.terms import Compatibility
 from tests.engine.optimize.equivalence import applied, build, census, optimized
 from tests.engine.optimize.networks import MAP, conv_then, node, normal
 
@@ -143,7 +145,8 @@ class TestAffine:
             node("Mul", "b k", "bm"),
             node("Concat", "am b bm", axis=1),
         ]
-        after = optimized(build(nodes, MAP, ["y"], {"w": normal(6, 4, 1, 1), "k": normal(6, 1, 1)}))
+        before = build(nodes, MAP, ["y"], {"w": normal(6, 4, 1, 1), "k": normal(6, 1, 1)})
+        after = optimized(before, compatibility=Compatibility.CLEAN)
         assert census(after) == {"Conv": 3, "Concat": 1}
 
     def test_affine_before_a_convolution_moves_into_it(self) -> None:
@@ -297,3 +300,40 @@ def test_the_norm_of_a_gemm_waits() -> None:
     nodes = [node("Gemm", "x w k", "g"), node("BatchNormalization", "g s b m v", name="n")]
     modified, _ = applied(NormOfRowsToProduct(), build(nodes, {"x": (1, 4)}, ["y"], constants))
     assert not modified
+
+
+@pytest.mark.parametrize(("compatibility", "factors"), [("original", (3.0, 3.0)), ("clean", (2.0, 1.5))])
+def test_factors_of_convolutions_that_share_a_weight_are_multiplied(
+    compatibility: str, factors: tuple[float, float]
+) -> None:
+    """The original multiplies the shared weight by both; each convolution that has another's factor is marked."""
+    weight = normal(4, 3, 1, 1)
+    nodes = [
+        node("Conv", "x w", "a"),
+        node("Mul", "a two", "y0"),
+        node("Conv", "z w", "b"),
+        node("Mul", "b half", "y1"),
+    ]
+    constants = {"w": weight, "two": np.float32(2), "half": np.float32(1.5)}
+    model = build(nodes, {"x": (1, 3, 4, 4), "z": (1, 3, 2, 2)}, ["y0", "y1"], constants)
+    after = FoldAffineIntoPrevious(Compatibility(compatibility))(model).model
+    assert census(after) == {"Conv": 2}
+    for conv, factor in zip(after.graph, factors, strict=True):
+        np.testing.assert_allclose(conv.inputs[1].const_value.numpy(), weight * factor, rtol=1e-6)
+        assert (MARK_SHARED in conv.metadata_props) == (compatibility == "original")
+
+
+def test_a_factor_of_one_channel_between_reshapes_multiplies_channels() -> None:
+    nodes = [
+        node("Reshape", "x row", "r"),
+        node("Conv", "r w b", "c", name="k"),
+        node("Reshape", "c flat", "y"),
+    ]
+    constants = {"row": np.array([1, 1, 1, 5]), "w": np.full((1, 1, 1, 1), 1.5, np.float32)}
+    constants |= {"b": np.zeros(1, np.float32), "flat": np.array([1, 5])}
+    modified, after = applied(FactorBetweenReshapes(), build(nodes, {"x": (1, 5, 1, 1)}, ["y"], constants))
+    conv = after.graph[1]
+    assert modified
+    assert conv.name == "k_reshape_conv"
+    assert tuple(conv.inputs[0].shape) == tuple(conv.outputs[0].shape) == (1, 5, 1, 1)
+    np.testing.assert_allclose(conv.inputs[1].const_value.numpy()[:, :, 0, 0], 1.5 * np.eye(5))

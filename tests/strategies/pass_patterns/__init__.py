@@ -55,6 +55,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         affine.FoldChannelsIntoNext: Pattern(with_constants.numbers_per_channel_then_convolution),
         affine.FoldAffineIntoNext: Pattern(with_constants.affine_then_convolution),
         affine.AffineToDepthwise: Pattern(with_constants.lone_affine),
+        affine.FactorBetweenReshapes: Pattern(with_constants.scaled_between_reshapes),
         arithmetic.SumToAdd: Pattern(with_constants.long_sum),
         arithmetic.ShareArithmetic: Pattern(with_constants.computed_twice),
         arithmetic.DivToReciprocal: Pattern(with_constants.quotient),

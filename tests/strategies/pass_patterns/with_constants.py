@@ -83,6 +83,15 @@ def lone_affine(draw: Draw, net: Network) -> str:
     return net.op("Sigmoid", affine_operator(draw, net, x, channels, FACTORS))
 
 
+def scaled_between_reshapes(draw: Draw, net: Network) -> str:
+    """A convolution of one channel, without an offset, of what is reshaped before and after."""
+    rows, columns = draw(st.integers(1, 6)), draw(st.integers(2, 6))
+    x = activated(draw, net, net.input(1, rows * columns, 1, 1))
+    row = net.op("Reshape", x, net.ints(1, 1, rows, columns))
+    scaled = net.op("Conv", row, net.positive(1, 1, 1, 1), net.constant(np.zeros(1, np.float32)))
+    return net.op("Reshape", scaled, net.ints(*draw(st.sampled_from(((1, -1), (1, -1, 1), (1, -1, 1, 1))))))
+
+
 def computed_twice(draw: Draw, net: Network) -> str:
     """What is computed of a map, or of two, a second time, and read by something else."""
     x, _ = feature_map(draw, net)
