@@ -54,6 +54,8 @@ from engine.ops.core.costs import OF_WEIGHTS, CostKind
 _GROUP_LANES = 16
 """Input channels of a group below which a grouped convolution gets no cheaper (reference/latency.md: "about 16")."""
 
+_WIDE_DEPTH = 32
+"""Least depth of products whose second operand is wide, as they are computed."""
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
 _MAP_RANK = 4
@@ -171,7 +173,7 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
         half = round(cost.moved * latency.unfused_work / 2)
         computes = layer.kind in COMPUTED or latency.unfused_computes
         work = (
-            _kernel_ns(layer, latency, arranged) / 1000
+            _kernel_ns(layer, latency, arranged, fused=False) / 1000
             if computes
             else transfer_us(Traffic(half, half), latency.fitted)
         )
@@ -190,7 +192,7 @@ def _unfused_costs(schedule: Schedule, latency: Latency, traffic: Sequence[Layer
             waits += overhead_us(layer, Overlap.GROUPS, latency) + arranged / 1000 + more.wait_us
             moving = transfer_us(straight + detour, latency.fitted)
         elif cost.passes is not None and latency.alone is not None:
-            work += _kernel_ns(layer, latency, arranged) / 1000 * (not computes) + arranged / 1000
+            work += _kernel_ns(layer, latency, arranged, fused=False) / 1000 * (not computes) + arranged / 1000
             work += average_us(layer, latency) + latency.alone.vector_us * cost.passes.pixels
             if layer.kind is CostKind.TRANSPOSE or (layer.kind is CostKind.REDUCE and _is_of_each_channel(layer)):
                 moved = Traffic(round(cost.passes.loaded), round(cost.passes.stored))
@@ -517,14 +519,14 @@ def aligned_shape(shape: Sequence[int], alignment: Alignment) -> tuple[int, ...]
     return batch, rows, pixels, round_up(channels, alignment.out_channels)
 
 
-def _kernel_ns(layer: Layer, latency: Latency, arranging: float = 0.0) -> float:
+def _kernel_ns(layer: Layer, latency: Latency, arranging: float = 0.0, *, fused: bool = True) -> float:
     """Computing time; a map of one channel is scaled while it is arranged, in ``arranging`` nanoseconds."""
     fitted = latency.fitted
     elements = math.prod(layer.output_shape)
     window = layer.kernel[0] * layer.kernel[1]
     match layer.kind:
         case CostKind.MATMUL if len(layer.inputs) > 1:
-            return _product_ns(layer, latency)
+            return _product_ns(layer, latency, fused=fused)
         case CostKind.CONV if fitted.single_row_ns and _is_of_single_channels(layer):
             *outer, width, _ = layer.output_shape
             scaling = fitted.single_row_ns * math.prod(outer) * -(-width // (latency.input_row.block // _PAIR))
@@ -574,11 +576,11 @@ def _is_of_single_channels(layer: Layer) -> bool:
     )
 
 
-def _product_ns(layer: Layer, latency: Latency) -> float:
+def _product_ns(layer: Layer, latency: Latency, *, fused: bool) -> float:
     """A product of two maps: its second operand is turned by a filter of ones, then it runs matrix by matrix.
 
     Each matrix is a map of one row, which is padded as others are; the columns of the second operand are the output
-    channels of a convolution.
+    channels of a convolution. Wide second operands need no filter, but at O0, and are read in 32 channels at least.
     """
     fitted, alignment = latency.fitted, latency.alignment
     *matrices, rows, columns = layer.output_shape
@@ -587,8 +589,11 @@ def _product_ns(layer: Layer, latency: Latency) -> float:
     if not fitted.product_rate:
         return waits + layer.macs / fitted.mac_rate
     channels = round_up(columns, 2 * alignment.out_channels)
-    macs = round_up(rows, alignment.width) * round_up(depth, alignment.in_channels) * channels
+    wide = fused and columns > latency.weight_load.turning_columns
+    read = round_up(max(depth, _WIDE_DEPTH) if wide else depth, alignment.in_channels)
+    macs = round_up(rows, alignment.width) * read * channels
     turned = round_up(depth, alignment.width) * round_up(columns, alignment.out_channels) ** 2
+    turned *= not wide
     return waits + count * alignment.height * (macs + fitted.turning * turned) / fitted.product_rate
 
 
@@ -626,7 +631,7 @@ def _has_one_channel(layer: Layer) -> bool:
 def _aligned_macs(layer: Layer, latency: Latency) -> float:
     """Multiply-accumulates including those on padding."""
     alignment = latency.alignment
-    if len(layer.output_shape) != 4:
+    if len(layer.output_shape) != _MAP_RANK:
         return layer.macs
     batch, height, width, channels = _computed_shape(layer, alignment)
     halves = latency.weight_load.halves

@@ -33,9 +33,6 @@ _FEW_PIXELS = 128
 _PLANAR_CHANNELS = 8
 _PLANE_CHANNELS = 16
 """Channels that a constant for each pixel of a map of one channel is padded to."""
-_MATRIX_BYTES = 64
-"""Parameters of each product of two matrices."""
-
 _PAIR = 2
 _VECTOR_BYTES = 128
 """Of the vector that an element takes which is moved by itself."""
@@ -107,7 +104,10 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         group = group_of.get(position)
         columns = _strips_of(schedule, group or (position,), latency)
         straight, detour = Traffic(), Traffic()
-        straight += Traffic(copies(schedule, layer) * _constant_bytes(layer, latency, _reads_mean(layer, producers)))
+        constants = _constant_bytes(
+            layer, latency, of_mean=_reads_mean(layer, producers), fused=schedule.overlap is not Overlap.NONE
+        )
+        straight += Traffic(copies(schedule, layer) * constants)
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
             if name in inputs and (name, None) not in loaded:
                 size = _input_bytes(inputs[name], layer, columns.get(name), latency, wide_results)
@@ -200,8 +200,15 @@ def _strips_of(schedule: Schedule, group: Sequence[int], latency: Latency) -> Ma
     return found
 
 
-def _constant_bytes(layer: Layer, latency: Latency, of_mean: bool = False) -> int:
-    """Weights and parameters of a layer as they are loaded; ``of_mean``: it reads a mean over channels."""
+def _constant_bytes(layer: Layer, latency: Latency, *, of_mean: bool = False, fused: bool = False) -> int:
+    """Weights and parameters of a layer as they are loaded.
+
+    Args:
+        layer: of a subgraph.
+        latency: of the march.
+        of_mean: whether it reads a mean over channels.
+        fused: whether layers run together.
+    """
     load = latency.weight_load
     weights, parameters = layer.weight_bytes, layer.parameter_bytes
     if _in_passes(layer, latency).loaded:
@@ -216,7 +223,7 @@ def _constant_bytes(layer: Layer, latency: Latency, of_mean: bool = False) -> in
     if not layer.macs:
         parameters = _elementwise_bytes(layer, load, of_mean)
     elif layer.kind is CostKind.MATMUL and len(layer.inputs) > 1:
-        parameters = _turning_bytes(layer, latency)
+        parameters = _turning_bytes(layer, latency, fused=fused)
     else:
         parameters = round_up(parameters, CHANNEL_PARAMETER_BYTES * load.parameter_channels)
         if len(layer.inputs) > 1:
@@ -393,14 +400,19 @@ def _token_constant_bytes(layer: Layer, load: WeightLoad) -> int:
     return own + load.constant_channel_bytes * channels + load.constant_bytes * (constant > 1)
 
 
-def _turning_bytes(layer: Layer, latency: Latency) -> int:
-    """What a product of two maps loads to turn its second operand: a filter of ones, and parameters of its channels."""
+def _turning_bytes(layer: Layer, latency: Latency, *, fused: bool) -> int:
+    """What a product of two maps loads to turn its second operand: a filter of ones, and parameters of its rows for
+    each map of a batch; and parameters of its columns. A wide one is turned without a filter, but at O0.
+    """
     load, columns = latency.weight_load, layer.output_shape[-1]
     if not load.turning_bytes:
         return layer.parameter_bytes
     padded = round_up(columns, load.turning_channels)
-    parameters = CHANNEL_PARAMETER_BYTES * round_up(columns, latency.weight_block.out_channels)
-    return load.turning_bytes * padded * padded + parameters + _MATRIX_BYTES * math.prod(layer.output_shape[:-2])
+    parameters = CHANNEL_PARAMETER_BYTES * padded
+    if fused and columns > load.turning_columns:
+        return parameters
+    rows = round_up(layer.input_shapes[0][-1], load.turning_channels) * math.prod(layer.output_shape[:-3])
+    return load.turning_bytes * padded * padded + parameters + CHANNEL_PARAMETER_BYTES * rows
 
 
 def copies(schedule: Schedule, layer: Layer) -> int:

@@ -153,6 +153,7 @@ class WeightLoad(Data):
         turning_bytes: of the filter that turns the second operand of a product of two maps, per pair of its columns;
             0: nothing is loaded for it.
         turning_channels: multiple that the columns are padded to.
+        turning_columns: columns of the second operand above which no filter turns it.
     """
 
     parameter_channels: int = 1
@@ -184,6 +185,7 @@ class WeightLoad(Data):
     pixel_bytes: int = 1
     turning_bytes: int = 0
     turning_channels: int = 1
+    turning_columns: int = 256
 
 
 class Strips(Data):

@@ -399,6 +399,28 @@ def test_a_product_of_two_maps_loads_a_filter_that_turns_the_second() -> None:
     assert loaded("bayes-e", product) - loaded("bayes-e", alone(CostKind.JOIN, left, left, right)) == 8704 - 6144
 
 
+@pytest.mark.parametrize(
+    ("matrices", "rows", "depth", "columns", "bytes_"),
+    [
+        (1, 64, 16, 256, 138368),
+        (1, 64, 256, 64, 43520),
+        (2, 64, 400, 32, 82304),
+        (8, 16, 64, 16, 17536),
+        (1, 64, 16, 320, 8704),
+        (1, 64, 64, 512, 40960),
+    ],
+)
+def test_wide_operands_of_products_are_turned_without_a_filter(
+    matrices: int, rows: int, depth: int, columns: int, bytes_: int
+) -> None:
+    """Asked on bayes-e at O2: products of two inputs; 256 columns are the last that load a filter."""
+    left, right, result = ((1, matrices, *each) for each in ((rows, depth), (depth, columns), (rows, columns)))
+    operands = loaded("bayes-e", alone(CostKind.JOIN, left, left, right))
+    assert loaded("bayes-e", alone(CostKind.MATMUL, result, left, right, macs=1)) == bytes_
+    unfused = alone(CostKind.MATMUL, result, left, right, macs=1).model_copy(update={"overlap": Overlap.NONE})
+    assert loaded("bayes-e", unfused) >= operands + 2 * columns * columns
+
+
 def test_constant_operands_load_the_parameters_of_their_channels() -> None:
     """Asked (``scaled``, ``scal``): as many as a second map, and the constant as int16 in eight rows."""
     both = loaded("bayes-e", alone(CostKind.MUL, MAP, MAP, MAP)) - loaded(
