@@ -57,6 +57,24 @@ class Overlap(StrEnum):
     ALL = "all"
 
 
+class Part(Record):
+    """A further result of a layer that cuts a map into parts.
+
+    Attributes:
+        output: name of the tensor.
+        output_shape: its shape.
+        planar: whether it leaves the subgraph channel by channel (NCHW), perhaps after its dequantisation.
+        copied: whether it leaves as it is besides, for another subgraph.
+        leaves: whether it leaves the subgraph at all.
+    """
+
+    output: str
+    output_shape: Shape
+    planar: bool = False
+    copied: bool = False
+    leaves: bool = False
+
+
 class Layer(Record):
     """One layer.
 
@@ -84,6 +102,7 @@ class Layer(Record):
         macs: multiply-accumulates per frame.
         weight_bytes: packed weights.
         parameter_bytes: biases, requantisation parameters and tables.
+        parts: what it computes besides ``output``.
     """
 
     name: str
@@ -109,6 +128,15 @@ class Layer(Record):
     macs: Count = 0
     weight_bytes: Count = 0
     parameter_bytes: Count = 0
+    parts: tuple[Part, ...] = ()
+
+    def parts_alone(self) -> tuple[Layer, ...]:
+        """The layer with each of its ``parts`` instead of its first result."""
+        own = {name: getattr(self, name) for name in Layer.model_fields}
+        return tuple(
+            Layer.model_construct(**{**own, **{name: getattr(part, name) for name in Part.model_fields}, "parts": ()})
+            for part in self.parts
+        )
 
     @property
     def ops(self) -> int:
@@ -188,9 +216,20 @@ def layers_of(nodes: Sequence[ir.Node], block: Block) -> tuple[Layer, ...]:
     converted = (_converted(node, inside) for node in layers)
     both = (_is_copied(node.outputs[0], inside) for node in layers)
     leaving = (_leaves(node.outputs[0], inside) for node in layers)
+    parts = (tuple(_part(value, inside) for value in node.outputs[1:]) for node in layers)
     return tuple(
-        layer.model_copy(update={"converted": positions, "copied": copied, "leaves": leaves})
-        for layer, positions, copied, leaves in zip(found, converted, both, leaving, strict=True)
+        layer.model_copy(update={"converted": positions, "copied": copied, "leaves": leaves, "parts": further})
+        for layer, positions, copied, leaves, further in zip(found, converted, both, leaving, parts, strict=True)
+    )
+
+
+def _part(value: ir.Value, inside: Collection[ir.Node]) -> Part:
+    return Part(
+        output=value.name or "",
+        output_shape=shape_of(value),
+        planar=_is_planar(value),
+        copied=_is_copied(value, inside),
+        leaves=_leaves(value, inside),
     )
 
 

@@ -129,6 +129,9 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
             size = ddr_bytes(layer.output_shape, layer.output_bits, _ON_CHIP_ROWS)
             moved = Traffic(stored=size, stores=_further_maps(layer.output_shape))
             straight, detour = (straight + moved, detour) if layer.output in copied else (straight, detour + moved)
+        for part in layer.parts_alone():
+            if part.leaves:
+                straight += _leaving(part, latency) + Traffic(stores=_further_maps(part.output_shape))
         detour += _round_trip(schedule, layer.output)
         straight += _in_passes(layer, latency) + _constant_plane(layer, latency)
         if not schedule.is_told_by_layer:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.chips.latency import Overhead, load_latency
 from engine.compile.cost import layer_costs
-from engine.compile.layers import MAXIMUM, Layer, Overlap
+from engine.compile.layers import MAXIMUM, Layer, Overlap, Part
 from engine.compile.memory import Memory
 from engine.compile.motion import Motion
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
@@ -137,6 +137,20 @@ def test_an_input_that_two_layers_read_is_loaded_once() -> None:
     layers = (*chain("a"), convolution("b", ("a", "x")))
     first, second = layer_traffic(subgraph(layers, AMPLE), load_latency("bayes-e"))
     assert (first[0].loaded, second[0].loaded) == (SQUARE, 0)
+
+
+def test_each_part_of_a_map_that_leaves_is_stored() -> None:
+    """Asked on bernoulli2 (4129-5): three parts of 8 x 64 x 2 leave, two of them channel by channel: 1024 bytes and 992
+    for six planes, 64 short of the 3296 loaded.
+    """
+    shape, part = (1, 8, 64, 2), (1, 2, 64, 2)
+    parts = (
+        Part(output="b", output_shape=part, planar=True, leaves=True),
+        Part(output="c", output_shape=(1, 4, 64, 2), planar=True, leaves=True),
+        Part(output="d", output_shape=part),
+    )
+    cut = alone(CostKind.MOVE, part, shape, parts=parts, inner=True)
+    assert moved("bernoulli2", cut) == Traffic(3296 - 64, 1024)
 
 
 def test_narrow_maps_of_other_subgraphs_are_loaded_with_rows_of_eight_pixels() -> None:
