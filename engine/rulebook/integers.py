@@ -221,10 +221,10 @@ METHODS: Table[Any, str] = Table(
         Rule(
             MISH_OVERFLOW,
             "Calibration computes Mish by exponentials of float32: it is not a number for values above 88.7, and what "
-            "is none is not measured.",
+            "is none is not measured; nor does an output that is none tell which method or tensor is better.",
             _asked("has a Mish"),
             "large results are not measured",
-            instead="every result of a Mish is measured",
+            instead="every result of a Mish is measured and compared",
             measured=MeasuredApart(
                 "the thresholds of six Mish of one network whose values pass 88.7, and of six other networks, by max, "
                 "kl and percentile (docs/evidence/agreement.md)",

@@ -25,7 +25,6 @@ from engine.calibrate.data.sources import CalibrationData
 from engine.calibrate.methods.measured import only_measured
 from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.scaled import ScaledSession
-from engine.calibrate.methods.sensitivity import mean_cosine
 from engine.calibrate.methods.thresholds import (
     Thresholds,
     apply_thresholds,
@@ -41,10 +40,11 @@ from engine.floats.border_columns import with_border_columns
 from engine.floats.compare import cosine32, cosine_of_sums
 from engine.floats.float_model import FloatSession, Kernels
 from engine.floats.grouping import group_size
-from engine.floats.switched import SwitchedModel, SwitchedSample
+from engine.floats.overflows import with_overflows
+from engine.floats.switched import Cosines, SwitchedModel, SwitchedSample
 from engine.graph.scales import scale_source, set_scale_source
 from engine.ir import Calibration, before_calibration, calibration_nodes, read_calibration, to_bytes
-from engine.rulebook.integers import BORDER_COLUMNS, DEFAULT_FIRST_SAMPLE, imitates
+from engine.rulebook.integers import BORDER_COLUMNS, DEFAULT_FIRST_SAMPLE, MISH_OVERFLOW, imitates
 from engine.terms import CalibrationType
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -80,7 +80,8 @@ class Subject:
         statistics: of its tensors, for all candidates.
         data: calibration data.
         threads: CPU threads; None for all.
-        border_columns: see :class:`engine.calibrate.statistics.collection.StatisticsOptions`; here of what is compared.
+        border_columns, overflows: see :class:`engine.calibrate.statistics.collection.StatisticsOptions`; here of what
+            is compared.
     """
 
     optimized: ir.Model
@@ -89,15 +90,22 @@ class Subject:
     data: CalibrationData
     threads: int | None = None
     border_columns: bool = False
+    overflows: bool = False
+
+    def imitating(self, options: CalibrationOptions) -> Subject:
+        """The same, whose models are compared as the original does, as far as ``options`` want that."""
+        columns, overflows = (imitates(rule, options.compatibility) for rule in (BORDER_COLUMNS, MISH_OVERFLOW))
+        return replace(self, border_columns=columns, overflows=overflows)
 
     def as_run(self, model: ir.Model) -> ir.Model:
-        """``model`` with averages as they are computed where models are compared."""
+        """``model`` with averages and Mishes as they are computed where models are compared."""
+        model = with_overflows(model) if self.overflows else model
         return with_border_columns(model) if self.border_columns else model
 
     @cached_property
     def similarities(self) -> dict[str, float]:
         """What was found of this model with these statistics so far, by digest of a sample and what was tried on it."""
-        digest = _digest(to_bytes(self.placed), str(self.border_columns).encode())
+        digest = _digest(to_bytes(self.placed), f"{self.border_columns} {self.overflows}".encode())
         kept = self.statistics.similarities
         found = kept.get(digest, {})
         kept.clear()
@@ -146,7 +154,7 @@ class ModelwiseSearch(Search):
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
         first = imitates(DEFAULT_FIRST_SAMPLE, options.compatibility)
-        subject = replace(subject, border_columns=imitates(BORDER_COLUMNS, options.compatibility))
+        subject = subject.imitating(options)
         field = (_on_first_sample if first else _race)(subject, _in_turn(options))
         best = min(field, key=lambda candidate: field[candidate].loss)
         for candidate, runner in field.items():
@@ -501,7 +509,7 @@ class LayerwiseSearch(Search):
 
     def run(self, subject: Subject, options: CalibrationOptions) -> ir.Model:
         """See :meth:`Search.run`."""
-        subject = replace(subject, border_columns=imitates(BORDER_COLUMNS, options.compatibility))
+        subject = subject.imitating(options)
         base, *others = self._ranked(subject, self.candidates(options))
         trials = _Trials(subject)
         logger.info(
@@ -594,8 +602,19 @@ class _Trials:
         missing = [name for name in names if keys[name] not in self._known]
         if missing:
             found = self._sample.cosines([{name: calibrations[name]} for name in missing])
-            self._known |= {keys[name]: mean_cosine([cosines]) for name, cosines in zip(missing, found, strict=True)}
+            self._known |= {keys[name]: _mean_of_numbers(cosines) for name, cosines in zip(missing, found, strict=True)}
         return {name: self._known[keys[name]] for name in names}
+
+
+def _mean_of_numbers(cosines: Cosines) -> float:
+    """Mean over the outputs of a sample that have a similarity; not a number where none has.
+
+    An output that a Mish has made no number tells nothing, and without another one no tensor makes a difference: each
+    in two networks, with two outputs and with one. Where methods are ranked such a mean is no number itself, so that
+    all are equal (six networks).
+    """
+    known = [value for row in cosines for value in row if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _digest_of_trial(sample: str, name: str, calibration: Calibration) -> str:

@@ -18,7 +18,7 @@ from engine.floats.float_model import FloatSession
 from engine.floats.overflows import LARGEST_EXPONENT, with_overflows
 from engine.ir import HORIZON_DOMAIN
 from engine.place import place
-from engine.terms import Compatibility
+from engine.terms import CalibrationType, Compatibility
 from tests.conftest import ROOT
 
 CASES = sorted((ROOT / "tests" / "parity" / "recorded" / "overflows").iterdir())
@@ -112,3 +112,19 @@ def test_a_calibration_tells_of_it(compatibility: Compatibility, told: int, capl
     lines = [record.getMessage() for record in caplog.records if "Mish" in record.getMessage()]
     assert len(lines) == told
     assert all(line.startswith("Node mish (Mish) reads values of up to 300: ") for line in lines)
+
+
+@pytest.mark.parametrize(("compatibility", "tells"), [(Compatibility.ORIGINAL, False), (Compatibility.CLEAN, True)])
+def test_an_output_that_is_no_number_on_the_last_sample_tells_mix_nothing(
+    compatibility: Compatibility, tells: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    optimized = mish("Identity")
+    placed = place(optimized, "bayes-e").model
+    data = np.random.default_rng(0).normal(0, 4, (6, 2, 2, 2)).astype(np.float32)
+    data[-1, 0, 0, 0] = 120
+    options = CalibrationOptions(calibration_type=CalibrationType.MIX, compatibility=compatibility)
+    with caplog.at_level(logging.INFO):
+        run_calibration(optimized, placed, ArrayData({"x": data}), options)
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Calculate top")]
+    assert len(lines) == 2
+    assert [not line.startswith("Calculate top0 ") for line in lines] == [tells] * 2
