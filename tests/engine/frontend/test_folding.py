@@ -130,3 +130,20 @@ def test_the_library_is_asked_where_it_changes_something(
     monkeypatch.setattr("onnxscript.optimizer.fold_constants", recorded)
     folded(before, 1 << 20)
     assert bool(asked) is changes
+
+
+@pytest.mark.parametrize(("base", "exponent"), [(24.0, -0.5), (96.0, -0.5), (3.0, -0.25), (2.0, 3.0)])
+def test_powers_of_constants_are_rounded_once(tmp_path: Path, base: float, exponent: float) -> None:
+    """Also where the base is known only when a shape is: the width of a head."""
+    nodes = [
+        helper.make_node("Identity", ["base"], ["same"]),
+        helper.make_node("Pow", ["same", "exponent"], ["power"]),
+        helper.make_node("Mul", ["x", "power"], ["y"]),
+    ]
+    constants = {"base": np.float32(base), "exponent": np.float32(exponent)}
+    model = load_model(saved(network(nodes, {"x": (1, 2)}, ["y"], constants), tmp_path))
+    assert folded(model, 100)
+    mul = next(node for node in model.graph if node.op_type == "Mul")
+    value = ir.convenience.get_const_tensor(mul.inputs[1])
+    assert value is not None
+    assert value.numpy() == np.float32(np.float64(base) ** exponent)
