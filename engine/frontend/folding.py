@@ -6,10 +6,13 @@ inferred, which is most of its work, where one is missing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from engine.errors import UnsupportedError
 from engine.limits import beyond, limit
@@ -121,9 +124,9 @@ def folded(model: ir.Model, largest: int) -> bool:
                     onnx_shape_inference=lacks_shapes,
                     input_size_limit=largest,
                     output_size_limit=largest,
-                    should_fold=lambda node: node.op_type != "Pow" and budget.affords(node),
+                    should_fold=lambda node: not _is_rounded_once(node) and budget.affords(node),
                 )
-                goes_on = _compute_powers(model, budget)
+                goes_on = _compute_functions(model, budget)
                 changed |= goes_on or bool(result.modified)
     except RuntimeError as error:  # of the library, for operators that it has rules of its own for
         raise UnsupportedError(f"the constants of the model cannot be computed: {error}") from error
@@ -134,28 +137,36 @@ def folded(model: ir.Model, largest: int) -> bool:
     return changed
 
 
-def _compute_powers(model: ir.Model, budget: FoldingBudget) -> bool:
-    """Let every ``Pow`` of constants be its value: the power of float64 numbers, rounded once; whether there was one.
+_ROUNDED_ONCE: Mapping[str, Callable[..., NDArray[np.float64]]] = MappingProxyType(
+    {"Cos": np.cos, "Exp": np.exp, "Log": np.log, "Pow": np.power, "Sin": np.sin}
+)
+"""Functions of floats that :func:`_compute_functions` computes."""
 
-    The library's float32 powers have other last bits, on some CPUs alone (24 of 24 asked that differ there: roots of
-    the width of a head, by which attention divides).
+
+def _compute_functions(model: ir.Model, budget: FoldingBudget) -> bool:
+    """Let every function of constants be its value: that of float64 numbers, rounded once; whether there was one.
+
+    The library's float32 functions have other last bits, on some CPUs alone (27 of 27 powers asked that differ there,
+    such as roots of the width of a head, by which attention divides; 19 of 19 single numbers of the other functions).
     """
     found = False
     for node in tuple(model.graph):
-        arrays = [None if value is None else ir.convenience.get_const_tensor(value) for value in node.inputs]
-        if node.op_type != "Pow" or node.domain not in ("", "ai.onnx") or not budget.affords(node):
+        arrays = [ir.convenience.get_const_tensor(value) for value in node.inputs if value is not None]
+        if not _is_rounded_once(node) or not all(arrays) or not budget.affords(node):
             continue
-        base, exponent = (None if array is None else array.numpy() for array in arrays)
-        if base is None or exponent is None:
-            continue
-        power = np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(base.dtype)
+        numbers = [array.numpy() for array in arrays if array is not None]
+        result = _ROUNDED_ONCE[node.op_type](*(array.astype(np.float64) for array in numbers)).astype(numbers[0].dtype)
         old = node.outputs[0]
-        tensor = ir.tensor(np.asarray(power), name=old.name)
-        value = ir.Value(name=old.name, type=old.type, shape=ir.Shape(power.shape), const_value=tensor)
+        tensor = ir.tensor(np.asarray(result), name=old.name)
+        value = ir.Value(name=old.name, type=old.type, shape=ir.Shape(result.shape), const_value=tensor)
         constant = ir.node("Constant", [], {"value": ir.AttrTensor("value", tensor)}, outputs=[value], name=node.name)
         ir.convenience.replace_nodes_and_values(model.graph, node, [node], [constant], [old], [value])
         found = True
     return found
+
+
+def _is_rounded_once(node: ir.Node) -> bool:
+    return node.op_type in _ROUNDED_ONCE and node.domain in ("", "ai.onnx")
 
 
 def _write_constants_as_tensors(model: ir.Model) -> None:

@@ -54,6 +54,7 @@ from engine.optimize.dense import (
     GemmOfMapToConv,
     GemmToConv,
     MatMulOfConstantToConv,
+    MatMulOfOneToGemm,
     MatMulToConv,
 )
 from engine.optimize.gru import UnrollGru
@@ -196,6 +197,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             TransposeToReshape(),
             SinkTranspose(),  # before products become convolutions: names of min_ln and detr
             SinkTransposeBehindConcat(),
+            MatMulOfOneToGemm(),
             MatMulToConv(),
             MatMulOfConstantToConv(),
             FoldAffineIntoProduct(),

@@ -178,6 +178,42 @@ def _makes_map(shape: tuple[int, ...]) -> bool:
 _VECTOR = 1
 
 
+class MatMulOfOneToGemm(NodePass):
+    """A ``MatMul`` by a constant of three and more dimensions, one matrix on either side, is a ``Gemm``.
+
+    It lies between two Reshapes; scores of tokens by texts (YOLO-World), one head of several (4 of 4 asked on bayes-e
+    and bernoulli2 each). Of several matrices on either side it stays (41 of 41).
+    """
+
+    op_types = frozenset({"MatMul"})
+
+    def rewrite(self, node: ir.Node) -> bool:
+        source, operand = node.inputs[0], node.inputs[1]
+        matrix = initializer_of(operand)
+        rows, result = static_shape(source), static_shape(node.outputs[0])
+        if source is None or operand is None or matrix is None or rows is None or result is None:
+            return False
+        if not self.remains(node):
+            return False
+        name, output, graph = f"{node.name}_gemm", str(node.outputs[0].name), graph_of(node)
+        weight = add_initializer(graph, f"{node.name}{operand.name}_gemm_data", matrix.reshape(matrix.shape[-2:]))
+        flat = _reshape(node, source, rows[-2:], f"{node.name}_reshape_in", f"{name}_input", f"{name}_input_shape")
+        inputs, like = [flat.outputs[0], weight], node.outputs[0]
+        gemm = make_node("Gemm", inputs, name=name, output=f"{name}_output", like=like, shape=result[-2:])
+        back = (result, f"{name}_reshape_output", output, f"{node.name}_shape")
+        substitute(node, [flat, gemm, _reshape(node, gemm.outputs[0], *back)])
+        return True
+
+    def remains(self, node: ir.Node) -> bool:
+        """One of such matrices of floats."""
+        source, matrix = node.inputs[0], initializer_of(node.inputs[1])
+        rows = static_shape(source)
+        if source is None or matrix is None or rows is None or source.dtype != ir.DataType.FLOAT:
+            return False
+        is_one = set(rows[:-2]) == set(matrix.shape[:-2]) == {1}
+        return is_one and static_shape(node.outputs[0]) is not None
+
+
 class MatMulOfConstantToConv(NodePass):
     """``MatMul`` of one constant matrix and a computed one becomes a 1x1 convolution of the rows of that as channels.
 

@@ -39,6 +39,7 @@ NEEDED_BY = {
     "LargerFactorFirst": "larger_factor_first",
     "LiftConstants": "lift_constants",
     "MatMulOfConstantToConv": "constant_first_map_bayes-e",
+    "MatMulOfOneToGemm": "one_matrix_bayes-e",
     "MatMulToConv": "mat_mul_to_conv",
     "MergeReshapes": "gemm_of_map_to_conv",
     "MergeTransposes": "mat_mul_to_conv",

@@ -147,3 +147,15 @@ def test_powers_of_constants_are_rounded_once(tmp_path: Path, base: float, expon
     value = ir.convenience.get_const_tensor(mul.inputs[1])
     assert value is not None
     assert value.numpy() == np.float32(np.float64(base) ** exponent)
+
+
+@pytest.mark.parametrize("op_type", ["Cos", "Exp", "Log", "Sin"])
+def test_functions_of_constants_are_rounded_once(tmp_path: Path, op_type: str) -> None:
+    nodes = [helper.make_node(op_type, ["number"], ["value"]), helper.make_node("Mul", ["x", "value"], ["y"])]
+    number = np.float32(1.2)
+    model = load_model(saved(network(nodes, {"x": (1, 2)}, ["y"], {"number": number}), tmp_path))
+    assert folded(model, 100)
+    value = ir.convenience.get_const_tensor(next(node for node in model.graph if node.op_type == "Mul").inputs[1])
+    function = {"Cos": np.cos, "Exp": np.exp, "Log": np.log, "Sin": np.sin}[op_type]
+    assert value is not None
+    assert value.numpy() == np.float32(function(np.float64(number)))

@@ -76,6 +76,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         pooling.AveragePoolToConv: Pattern(layers.pooled_map),
         dense.GemmOfMapToConv: Pattern(layers.gemm_of_map),
         dense.MatMulToConv: Pattern(layers.matmul_by_matrix),
+        dense.MatMulOfOneToGemm: Pattern(layers.matmul_by_one_of_one),
         dense.MatMulOfConstantToConv: Pattern(layers.constant_by_matrix),
         dense.FoldAffineIntoProduct: Pattern(layers.scaled_rows_of_product),
         dense.GemmToConv: Pattern(layers.gemm_of_rows),

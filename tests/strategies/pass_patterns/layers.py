@@ -54,6 +54,14 @@ def gemm_of_rows(draw: Draw, net: Network) -> str:
     return gemm(draw, net, activated(draw, net, net.input(draw(st.integers(1, 3)), features)), features)
 
 
+def matmul_by_one_of_one(draw: Draw, net: Network) -> str:
+    """A product of one matrix by a constant one, both of three or four dimensions."""
+    rows, inner, columns = (draw(st.integers(1, 6)) for _ in range(3))
+    ones = (1,) * draw(st.integers(1, 2))
+    x = activated(draw, net, net.input(*ones, rows, inner))
+    return net.op("MatMul", x, net.normal(*ones, inner, columns))
+
+
 def matmul_by_matrix(draw: Draw, net: Network) -> str:
     """A product of rank 2 to 4 with a matrix, sometimes with a bias."""
     shape = [draw(st.integers(1, 4)) for _ in range(draw(st.integers(2, 4)))]
