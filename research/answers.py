@@ -47,6 +47,8 @@ APART_FILES = tuple(
         "_4165",
         "_4170",
         "_4175",
+        "_4180",
+        "_4185",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""

@@ -47,6 +47,7 @@ from engine.compile.traffic import (
     layer_traffic,
     shuffling_depth,
     tap_elements,
+    whole_depth,
 )
 from engine.compile.unfused import COMPUTED, unfused_costs
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -635,14 +636,14 @@ def _aligned_macs(layer: Layer, latency: Latency) -> float:
         return layer.macs
     batch, height, width, channels = _computed_shape(layer, alignment)
     halves = latency.weight_load.halves
-    if halves is not None and goes_by_halves(layer, latency):
+    if halves is not None and math.prod(layer.kernel) > halves.quick_above and goes_by_halves(layer, latency):
         width = round_up(width, halves.pixels)
         return batch * height * width * filter_count(layer, latency) * filter_depth(layer, latency)
     per_group = layer.input_shapes[0][-1] // layer.group
     if layer.kind is CostKind.GROUPED:
         per_group = max(per_group, _GROUP_LANES)
     if layer.kind is CostKind.CONV:
-        return batch * height * width * channels * filter_depth(layer, latency)
+        return batch * height * width * channels * whole_depth(layer, latency)
     window = layer.kernel[0] * layer.kernel[1]
     if layer.kind is CostKind.TRANSPOSED:
         window = -(-window // (layer.strides[0] * layer.strides[1]))

@@ -268,10 +268,11 @@ def filter_depth(layer: Layer, latency: Latency) -> int:
     load = latency.weight_load
     if load.halves is not None and goes_by_halves(layer, latency):
         return _depth_by_halves(layer, load, load.halves)
-    return _depth_of_whole(layer, latency)
+    return whole_depth(layer, latency)
 
 
-def _depth_of_whole(layer: Layer, latency: Latency) -> int:
+def whole_depth(layer: Layer, latency: Latency) -> int:
+    """:func:`filter_depth` of filters in whole blocks of output channels."""
     load, taps = latency.weight_load, _taps(layer, latency)
     channels = layer.input_shapes[0][-1] // layer.group
     whole = taps * round_up(channels, latency.weight_block.in_channels)
@@ -295,7 +296,8 @@ def filter_count(layer: Layer, latency: Latency) -> int:
 def goes_by_halves(layer: Layer, latency: Latency) -> bool:
     """Whether the output channels of a window are padded to half a block of weights: that must be less to compute.
 
-    Windows of 3 x 3 do not if they leave int32 results, read one whole block of channels, or compute few pixels.
+    Windows of 3 x 3 do not if they leave int32 results, read one whole block of channels, or compute few pixels or
+    more channels than half a block.
     """
     load, alignment, shape = latency.weight_load, latency.alignment, layer.output_shape
     halves = load.halves
@@ -304,16 +306,17 @@ def goes_by_halves(layer: Layer, latency: Latency) -> bool:
     taps, channels = math.prod(layer.kernel), shape[-1]
     if layer.strides != (1, 1) or layer.spread != (1, 1) or layer.input_bits > _NARROW_BITS:
         return False
-    if taps <= (halves.above if channels <= halves.most else halves.most_above):
+    if taps <= halves.above:
         return False
     if taps <= _WHOLE_TAPS + 1:
         read = layer.input_shapes[0][-1]
         one_block = load.few_channels < read <= latency.weight_block.in_channels
         few = math.prod(shape[:-1]) <= _FEW_PIXELS
-        if min(layer.kernel) < _WINDOW or one_block or few or layer.output_bits > _NARROW_BITS:
+        many = channels > halves.channels
+        if min(layer.kernel) < _WINDOW or one_block or few or many or layer.output_bits > _NARROW_BITS:
             return False
     halved = round_up(channels, halves.channels) * _depth_by_halves(layer, load, halves)
-    whole = round_up(channels, latency.weight_block.out_channels) * _depth_of_whole(layer, latency)
+    whole = round_up(channels, latency.weight_block.out_channels) * whole_depth(layer, latency)
     return round_up(shape[-2], halves.pixels) * halved < round_up(shape[-2], alignment.width) * whole
 
 
