@@ -415,6 +415,9 @@ def _casts_comparison(node: ir.Node) -> bool:
 
 JOINS = _ties(Tie.OPERANDS_TAKE_OUTPUT, "joins its operands")
 KEEPS_OPERANDS = Pattern("gives an int16 tensor that no reader fixes", _keeps_operands)
+IS_TYPED: Pattern[ScaleSite] = Pattern(
+    "has a type that is asked of it by name", lambda site: set(site.operands) <= set(site.asked)
+)
 OUTPUT = Pattern("gives an output of the network alone", _is_output)
 MOVED_TO_OUTPUT = Pattern("moves its result to an output of the network alone", _is_moved_to_output)
 MOVES = _ties(Tie.OUTPUT_TAKES_INPUT, "moves values, or chooses among them")
@@ -519,16 +522,17 @@ JOINED: ScaleTable = Table(
         Rule(
             "scale.joined-output",
             "An int16 output that joins tensors and that no BPU node reads has the largest of their thresholds; for "
-            "those that a function or cut gives, its own values count.",
-            JOINS & KEEPS_OPERANDS & OUTPUT,
+            "those that a function or cut gives, and where a type is asked of the Concat by name, its own values "
+            "count.",
+            JOINS & KEEPS_OPERANDS & OUTPUT & ~IS_TYPED,
             _largest_of_operands,
             over=("scale.joined",),
         ),
         Rule(
             "scale.joined-wide",
             "What a Concat joins keeps its thresholds where the result is int16, and moved or joined up to outputs; it "
-            "has the largest of these, as such an output.",
-            JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT,
+            "has the largest of these, or its own, as such an output.",
+            JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT & ~IS_TYPED,
             _largest_of_operands,
             over=("scale.joined",),
         ),
