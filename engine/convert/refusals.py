@@ -30,7 +30,7 @@ NOT_IN_RUNTIME = frozenset(
     ]
 )
 """Operators that neither a march nor the CPU's runtime has."""
-_LINE_RANK = 3
+_MAP_RANK = 4
 BPU_ALONE = frozenset({"HzGelu", "HzHardSwish", "HzMish", "HzSwish"})
 """Operators that the optimiser makes and that the CPU's runtime lacks: 9 of 9 asked on bayes-e and bernoulli2, by
 ``run_on_cpu`` and where bernoulli2 has none of that rank."""
@@ -63,31 +63,30 @@ def refuse_cpu_operators(model: ir.Model) -> None:
 def _refuse_unconstrained(model: ir.Model) -> None:
     """Refuse operators that the CPU has in other forms than this one.
 
-    A Conv with other padding at the end of an axis than at its beginning (8 of 8 asked: causal ones over lines, on all
-    marches, and 20 x 1 and 20 x 3 on bernoulli2, of which some had a Pad in front; the same ones with equal padding
-    are converted), and a ConvTranspose of three dimensions (3 of 3, one on each march; HiFi-GAN, Conv-TasNet).
+    A Conv or ConvTranspose with other padding at the end of an axis than at its beginning (9 of 9 asked: causal ones
+    over lines, on all marches, and 20 x 1 and 20 x 3 on bernoulli2, of which some had a Pad in front; the same ones
+    with equal padding are converted), a ConvTranspose of three dimensions (6 of 6; HiFi-GAN, Conv-TasNet) and a Pad of
+    two or three (3 of 3, where of four and five 2 of 2 are converted; BoTNet).
 
     Raises:
         UnsupportedError: names the first node and what to write instead.
     """
     for node in model.graph:
-        if (
-            node.metadata_props.get(MARK_ON) != Device.CPU
-            or node.domain
-            or node.op_type not in ("Conv", "ConvTranspose")
-        ):
+        if node.metadata_props.get(MARK_ON) != Device.CPU:
             continue
         pads = attribute(node, "pads", ())
         half = len(pads) // 2
-        if is_standard(node, "Conv") and pads[:half] != pads[half:]:
+        if is_standard(node, "Conv", "ConvTranspose") and pads[:half] != pads[half:]:
             raise UnsupportedError(
-                f"HorizonRT not support the padding {list(pads)} of {node.name} (Conv) on the CPU: it must be the same "
-                "at both ends of an axis; pad equally and cut the surplus off with a Slice behind it"
+                f"HorizonRT not support the padding {list(pads)} of {node.name} ({node.op_type}) on the CPU: it must "
+                "be the same at both ends of an axis; pad equally and cut the surplus off with a Slice behind it"
             )
-        if is_standard(node, "ConvTranspose") and len(shape_of(node.outputs[0])) == _LINE_RANK:
+        rank = len(shape_of(node.outputs[0])) if is_standard(node, "ConvTranspose", "Pad") else _MAP_RANK
+        if rank < _MAP_RANK:
+            remedy = "with a window of 1 x n" if node.op_type == "ConvTranspose" else "with zeros for its own axis"
             raise UnsupportedError(
-                f"HorizonRT not support {node.name} (ConvTranspose) of three dimensions: write it over a map of one "
-                "row (ConvTranspose2d with a window of 1 x n)"
+                f"HorizonRT not support {node.name} ({node.op_type}) of {rank} dimensions on the CPU: write it over a "
+                f"map of one row, {remedy}"
             )
 
 

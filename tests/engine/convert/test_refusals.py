@@ -62,7 +62,10 @@ def test_functions_that_the_bpu_alone_has_are_refused_on_the_cpu(op_type: str) -
     [
         ("Conv", (1, 4, 8), [2, 0], r"padding \[2, 0\] of line \(Conv\)"),
         ("Conv", (1, 4, 8, 1), [19, 0, 0, 0], r"must be the same at both ends"),
-        ("ConvTranspose", (1, 4, 8), [1, 1], r"line \(ConvTranspose\) of three dimensions"),
+        ("ConvTranspose", (1, 4, 8), [1, 1], r"line \(ConvTranspose\) of 3 dimensions .* 1 x n"),
+        ("ConvTranspose", (1, 4, 8, 8), [0, 0, 0, 1], r"padding .* of line \(ConvTranspose\)"),
+        ("Pad", (4, 8), [0, 0, 0, 3], r"line \(Pad\) of 2 dimensions"),
+        ("Pad", (1, 4, 8, 8), [0, 0, 0, 0, 0, 0, 0, 3], ""),
         ("Conv", (1, 4, 8), [1, 1], ""),
         ("ConvTranspose", (1, 4, 8, 8), [1, 1, 1, 1], ""),
     ],
