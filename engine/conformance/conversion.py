@@ -95,7 +95,7 @@ def convert_case(case: RecordedCase, folder: Path, *, in_its_order: bool = False
         content = case.parameters(folder)
         if in_its_order:
             content["calibration_parameters"]["bias_correction_order"] = str(case.calibrated.resolve())
-        return convert(parse_config(content, case.config))
+        return convert(parse_config(content, case.config), strict=True)
 
     done = attempt(run)
     if done.value is not None:

@@ -27,6 +27,7 @@ class OriginalTool:
         outputs: most outputs of a model that its documents allow; ``None`` where they name no limit.
         one_sample: whether its documents ask for a first dimension of 1 of every input.
         integer_similarity: what its documents call the similarity of the integer to the float model.
+        moves_norms: whether it fails where a BatchNormalization that it moves lacks :data:`MOVED_ATTRIBUTES`.
     """
 
     name: str
@@ -35,9 +36,12 @@ class OriginalTool:
     outputs: int | None
     one_sample: bool
     integer_similarity: str = "Cosine Similarity"
+    moves_norms: bool = False
 
 
-HB_MAPPER = OriginalTool("hb_mapper", (9, 11), (5, 9), outputs=32, one_sample=True)
+MOVED_ATTRIBUTES = ("epsilon", "momentum")
+"""What a BatchNormalization must state for itself where hb_mapper moves it; elsewhere the defaults serve."""
+HB_MAPPER = OriginalTool("hb_mapper", (9, 11), (5, 9), outputs=32, one_sample=True, moves_norms=True)
 """Versions as measured; the measured tool takes a model of 33 outputs (reference/calibration.md 6), and inputs of other
 than four dimensions (one network, three conversions), against its documents."""
 HB_COMPILE = OriginalTool(
@@ -55,10 +59,37 @@ def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
     """Why ``tool`` refuses an ONNX model that was read, a sentence per reason; empty where none is known."""
     opset, ir_version = file_versions(source)
     versions = (("opset version", opset, tool.opsets), ("ir version", ir_version, tool.ir_versions))
-    return tuple(
+    reasons = [
         f"{what} of the model is {version}; {lowest} to {highest} are supported"
         for what, version, (lowest, highest) in versions
         if not lowest <= version <= highest
+    ]
+    for node in source.graph if tool.moves_norms else ():
+        missing = [name for name in MOVED_ATTRIBUTES if name not in node.attributes]
+        if missing and _is_moved_norm(node):
+            reasons.append(
+                f"node {node.name}: a BatchNormalization of what convolutions alone are joined to needs its attribute "
+                f"{' and '.join(missing)} written out in the file"
+            )
+    return tuple(reasons)
+
+
+def _is_moved_norm(node: ir.Node) -> bool:
+    """Whether the original moves a BatchNormalization in front of the Concat that it reads, onto every operand.
+
+    It does where the Concat joins channels of convolutions that nothing else reads; other readers of the Concat do not
+    matter (42 conversions on three marches, 24 forms).
+    """
+    joined = node.inputs[0].producer() if node.op_type == "BatchNormalization" and node.inputs[0] is not None else None
+    if joined is None or joined.op_type != "Concat" or joined.attributes["axis"].as_int() != 1:
+        return False
+    return all(
+        value is not None
+        and len(value.uses()) == 1
+        and (maker := value.producer()) is not None
+        and maker.op_type == "Conv"
+        and not value.is_graph_output()
+        for value in joined.inputs
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -43,6 +44,46 @@ def test_each_limit_of_hb_mapper_has_its_reason(changes: dict[str, int], reason:
 def test_what_is_at_the_limits_is_taken() -> None:
     for changes in ({"opset": 9}, {"opset": 11}, {"ir_version": 9}, {"outputs": 32}):
         assert refused_by(HB_MAPPER, network(**changes)) == ()
+
+
+def joined_norm(axis: int = 1, shared: str = "", operand: str = "Conv", **stated: float) -> ir.Model:
+    """Two convolutions, joined and normalised; ``shared``: a tensor that is an output as well."""
+    text = """
+        <ir_version: 7, opset_import: ["": 11]>
+        net (float[1,4,6,6] x) => (float[1,8,6,6] y SHARED)
+        <float[4,4,1,1] w = {W}, float[8] s = {S}> {
+            a = Conv (x, w)
+            c = Conv (x, w)
+            b = OPERAND
+            j = Concat <axis: int = AXIS> (a, b)
+            y = BatchNormalization STATED (j, s, s, s, s)
+        }"""
+    given = ", ".join(f"{name}: float = {value}" for name, value in stated.items())
+    for mark, value in {
+        "SHARED": f", float[1,N,6,6] {shared}" if shared else "",
+        "OPERAND": "Conv (c, w)" if operand == "Conv" else f"{operand} (c)",
+        "AXIS": str(axis),
+        "STATED": f"<{given}>" if given else "",
+        "{W}": "{" + ", ".join(["0.5"] * 16) + "}",
+        "{S}": "{" + ", ".join(["1.0"] * 8) + "}",
+    }.items():
+        text = text.replace(mark, value)
+    return ir.serde.deserialize_model(onnx.parser.parse_model(text))
+
+
+def test_a_norm_of_joined_convolutions_states_its_attributes() -> None:
+    (reason,) = refused_by(HB_MAPPER, joined_norm())
+    assert reason.endswith("needs its attribute epsilon and momentum written out in the file")
+    (reason,) = refused_by(HB_MAPPER, joined_norm(epsilon=1e-5))
+    assert "attribute momentum written" in reason
+    assert refused_by(HB_MAPPER, joined_norm(shared="j")) != ()
+    assert refused_by(HB_MAPPER, joined_norm(epsilon=1e-5, momentum=0.9)) == ()
+    assert refused_by(HB_COMPILE, joined_norm()) == ()
+
+
+@pytest.mark.parametrize("changes", [{"axis": 2}, {"operand": "Relu"}, {"shared": "a"}])
+def test_a_norm_that_is_not_moved_need_not(changes: dict[str, Any]) -> None:
+    assert refused_by(HB_MAPPER, joined_norm(**changes)) == ()
 
 
 def test_versions_of_a_caffe_model_are_our_own(caplog: pytest.LogCaptureFixture) -> None:
