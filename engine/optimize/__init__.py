@@ -154,7 +154,7 @@ def run_pipeline(passes: Pipeline, original: ir.Model, march: str) -> tuple[ir.M
 def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL) -> Pipeline:
     """The passes for ``march``."""
     return Pipeline(
-        opening=(ConvertOldOpsets(compatibility),),
+        opening=(ConvertOldOpsets(compatibility), LiftConstants(), FoldNormThroughConcat()),
         round=(
             LiftConstants(),
             FoldConstants(),
@@ -173,7 +173,6 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             RemoveUnusedNodes(),
             FoldPadIntoConv(),
             FoldAffineIntoPrevious(compatibility),
-            FoldNormThroughConcat(),
             NormOfRowsToProduct(),
             FoldChannelsIntoNext(compatibility),  # before anything moves: DaViT
             SumToAdd(),

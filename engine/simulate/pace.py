@@ -92,7 +92,7 @@ class Pace:
             if self._untimed == 0:
                 return
             np.minimum(self._steps, seconds, out=self._steps)
-            spent = self._steps - min(float(self._steps.min()), CALLED)
+            spent = self._steps - self._steps.min(initial=CALLED)
             self.learn(float(spent.sum()))
             left = 0 if self._alone > 10 * ENOUGH_WORK else self._untimed - 1
             if left == 0:

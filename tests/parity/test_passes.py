@@ -31,6 +31,7 @@ NEEDED_BY = {
     "FoldAffineIntoProduct": "normalised_windows_bayes-e",
     "FoldChannelsIntoNext": "into_next_bayes-e",
     "FoldConstants": "fold_constants",
+    "FoldNormThroughConcat": "joined_norms_stated_bayes-e",
     "FoldPadIntoConv": "fold_pad_into_conv",
     "GemmOfMapToConv": "gemm_of_map_to_conv",
     "GemmToConv": "gemm_to_conv",
@@ -67,7 +68,6 @@ NEEDED_BY = {
 WITHOUT_CASE = {
     "ConstantOutputs": "the original lets such an output be an initializer; here every output is one of a node",
     "FoldAffineIntoPrevious": "in small networks AffineToDepthwise folds what it leaves",
-    "FoldNormThroughConcat": "recorded networks of more nodes show it; the original fails at the small one",
     "JoinAlongReshapedAxis": "the states of GRUs, of more nodes, show it",
     "RemoveCastPairs": "the original keeps both casts, on the CPU",
     "ReshapeBeforeTransposes": "published logs alone show it",

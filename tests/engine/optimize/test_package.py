@@ -36,7 +36,7 @@ def names(passes: tuple[ir.passes.PassBase, ...]) -> list[str]:
 
 def test_passes_in_their_order() -> None:
     found = pipeline(load_chip("bayes-e"))
-    assert names(found.opening) == ["ConvertOldOpsets"]
+    assert names(found.opening) == ["ConvertOldOpsets", "LiftConstants", "FoldNormThroughConcat"]
     assert names(found.settled) == ["GemmToConv", "FoldAffineIntoNext", "AffineToDepthwise", "FactorBetweenReshapes"]
     assert names(found.closing) == ["SplitWideConv", "OwnWeights", "ConstantOutputs", "RemoveUnusedNodes"]
     order = names(found.round)

@@ -76,6 +76,11 @@ def test_one_long_sample_is_enough_to_know() -> None:
     assert pace.is_known
 
 
+def test_a_program_without_steps_takes_no_time() -> None:
+    """Where an output is an input."""
+    assert not timed(Assembler().finish(), []).is_enough(100)
+
+
 def test_one_thread_has_nothing_to_learn() -> None:
     assert Pace(chain(1, 5), 1).is_known
 
