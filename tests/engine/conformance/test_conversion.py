@@ -49,7 +49,7 @@ def _raise(error: Exception) -> None:
 def test_what_was_written_before_the_end_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, outcome: Ending
 ) -> None:
-    def convert(config: object) -> None:
+    def convert(config: object, strict: bool) -> None:
         save_model(residual(), tmp_path / "out" / "net_calibrated_model.onnx")
         raise error
 
@@ -67,7 +67,7 @@ def test_a_conversion_gives_models_devices_and_latencies(tmp_path: Path, monkeyp
         nodes=[SimpleNamespace(node="a", on="BPU"), SimpleNamespace(node="b", on="CPU")],
         performance=SimpleNamespace(subgraphs=[SimpleNamespace(latency_us=2.5), SimpleNamespace(latency_us=1.0)]),
     )
-    monkeypatch.setattr(conversion, "convert", lambda config: asked.append(config) or done)
+    monkeypatch.setattr(conversion, "convert", lambda config, strict: asked.append(config) or done)
     found = convert_case(CASE, tmp_path)
     assert (found.outcome, found.message) == (Ending.CONVERTED, "")
     assert (found.calibrated, found.quantized) == ("c", "q")
