@@ -22,9 +22,9 @@ from engine.convert.pipeline import DEFAULTS, WITHOUT_DATA
 from engine.convert.runner import Given, Run
 from engine.convert.stages.source import READ
 from engine.errors import PtqlabError
-from engine.facts.devices import on_bpu
+from engine.facts.devices import ends_on_bpu
 from engine.graph.scales import Gated, ScaleSource, Term, scale_source
-from engine.ir import MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
+from engine.ir import MARK_FLOATS, MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
 from engine.ops.core.gates import behind_gates
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
@@ -178,7 +178,7 @@ def compared(placed: ir.Model, answer: PlacementAnswer) -> dict[tuple[str, str],
             if same is not None:
                 found["scale", name] = same
         elif (device := answer.devices.get(printed_name(str(node.name)))) is not None:
-            found["device", str(node.name)] = device == node.metadata_props.get(MARK_ON)
+            found["device", str(node.name)] = (device == Device.BPU) is ends_on_bpu(node)
     if answer.types:
         names = types.keys() | answer.types.keys()
         found |= {("type", name): types.get(name) == answer.types.get(name) for name in names}
@@ -249,7 +249,7 @@ def verdicts(placed: ir.Model, case: RecordedCase) -> Iterator[RuleVerdict]:
         for rule in rules_of(node):
             table = rule.partition(".")[0]
             if table == "device" and (device := case.devices.get(printed_name(name))) is not None:
-                yield RuleVerdict(rule, name, (device == Device.CPU) is not on_bpu(node))
+                yield RuleVerdict(rule, name, (device == Device.CPU) is not ends_on_bpu(node))
             elif table == "rewrite" and theirs is not None:
                 yield RuleVerdict(rule, name, nodes.get(name) == node.op_type)
             elif table == "calibrated" and theirs is not None:
@@ -269,7 +269,7 @@ def signature(placed: ir.Model) -> list[tuple[Any, ...]]:
     """All that rules decide in ``placed``, but for which rules did."""
     found: list[tuple[Any, ...]] = []
     for node in placed.graph:
-        marks = [node.metadata_props.get(key) for key in (MARK_ON, MARK_LATE)]
+        marks = [node.metadata_props.get(key) for key in (MARK_ON, MARK_LATE, MARK_FLOATS)]
         scale = replace(scale_source(node), rules=()) if is_calibration(node) else None
         found.append((node.name, [v.name for v in node.inputs if v], marks, scale, attribute(node, "qtype")))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from engine.ir import MARK_LATE, MARK_ON
+from engine.ir import MARK_FLOATS, MARK_LATE, MARK_ON
 from engine.ops.core.reasons import Code, reason_of
 from engine.terms import Device
 
@@ -12,6 +12,11 @@ from engine.terms import Device
 def on_bpu(node: ir.Node) -> bool:
     """Whether ``node`` is marked to run on the BPU."""
     return node.metadata_props.get(MARK_ON) == Device.BPU
+
+
+def ends_on_bpu(node: ir.Node) -> bool:
+    """Whether ``node`` is on the BPU to the end: what moves floats may leave it when these are quantised."""
+    return on_bpu(node) and MARK_FLOATS not in node.metadata_props
 
 
 def refused_late(node: ir.Node) -> bool:

@@ -421,7 +421,7 @@ class MaxRule(FloatRule):
 
 
 class SplitRule(MovementRule):
-    """Split along any axis: in ONNX's own layout where products of matrices alone read the first part.
+    """Split along any axis: in ONNX's own layout where products of matrices, and Reshapes beside, read the first part.
 
     44 Splits of two to four parts, of which the network transposes some, and 63 of other readers on bayes-e, bayes and
     bernoulli2; what reads the other parts does not count.
@@ -449,14 +449,15 @@ class SplitRule(MovementRule):
         _emit_unchanged(node, x, sizes, attributes, lowering, layout=layout)
 
 
+_FOR_PRODUCTS = frozenset({"MatMul", "Reshape"})
+
+
 def _is_for_products(part: ir.Value) -> bool:
-    """Whether all that reads ``part`` is products of matrices on the BPU."""
+    """Whether the BPU alone reads ``part``, by a product of matrices and nothing else than such and Reshapes."""
     readers = float_readers(part)
-    return (
-        not part.is_graph_output()
-        and bool(readers)
-        and all(each.op_type == "MatMul" and each.metadata_props.get(MARK_ON) == Device.BPU for each in readers)
-    )
+    are_there = all(each.metadata_props.get(MARK_ON) == Device.BPU for each in readers)
+    kinds = {each.op_type for each in readers}
+    return not part.is_graph_output() and are_there and "MatMul" in kinds and kinds <= _FOR_PRODUCTS
 
 
 def _emit_unchanged(

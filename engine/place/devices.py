@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.chips import Chip
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
-from engine.ir import MARK_LATE, MARK_MARCH, MARK_ON, MARK_RULE, calibration_of, is_calibration, mark
+from engine.ir import MARK_FLOATS, MARK_LATE, MARK_MARCH, MARK_ON, MARK_RULE, calibration_of, is_calibration, mark
 from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reason
 from engine.optimize.pooling import average_in_steps
 from engine.place.options import PlacementOptions, Refusal
@@ -131,5 +131,6 @@ def _set(site: DeviceSite, rule: Rule[DeviceSite, Place], *, settled: bool) -> N
     place, late = rule.then, rule.then.on is On.LATE
     mark(site.node, MARK_ON, Device.CPU if place.on is On.CPU or (late and settled) else Device.BPU)
     mark(site.node, MARK_LATE, "1" if late else None)
+    mark(site.node, MARK_FLOATS, "1" if place.on is On.FLOATS else None)
     mark(site.node, MARK_RULE, rule.id)
     set_reason(site.node, place.reason(site))

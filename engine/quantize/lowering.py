@@ -17,12 +17,15 @@ from engine.facts.devices import on_bpu
 from engine.facts.moves import is_passive, keeps_scale
 from engine.ir import (
     HORIZON_DOMAIN,
+    MARK_FLOATS,
+    MARK_ON,
     UNSIGNED,
     Calibration,
     before_calibration,
     calibration_of,
     constant_of,
     is_calibration,
+    mark,
     shape_of,
 )
 from engine.ops.core.base import Quantized
@@ -39,6 +42,7 @@ from engine.quantize.writer import DTYPES, GraphWriter, transposed
 from engine.rulebook.calibrated import REDUCTIONS
 from engine.rulebook.marks import note
 from engine.rulebook.name import NamedPart, NameSite, Naming
+from engine.terms import Device
 
 SUM_INPUT = 4
 """Position of the summed operand of a convolution, behind its bias."""
@@ -72,6 +76,9 @@ def quantize(calibrated: ir.Model, march: str, names: Naming | None = None) -> i
     names = names or Naming(rules.family)
     source = calibrated.clone()
     place_recorded(source, rules)
+    for node in source.graph:
+        if MARK_FLOATS in node.metadata_props:
+            mark(node, MARK_ON, Device.CPU)
     sums_as_convolutions(source, rules, names)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # scales of 0 and infinite: requantization
         return IntegerGraph(source, rules, names).build()

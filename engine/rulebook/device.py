@@ -1,8 +1,8 @@
 """BPU or CPU for every node: the rules, in the steps in which the original takes them (reference/operators.md).
 
 It first looks at every node alone, then at what was asked, then at what is one with a node on the CPU, then at the ends
-of the network, and last at what it finds only after it has calibrated: such a node leaves the BPU late, so that its
-inputs are quantised all the same.
+of the network, then at what it finds only after it has calibrated: such a node leaves the BPU late, so that its inputs
+are quantised all the same. Last it looks at what moves floats of the CPU.
 """
 
 from __future__ import annotations
@@ -16,18 +16,27 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import is_quantised, joins_on_request, on_bpu
+from engine.facts.devices import ends_on_bpu, is_quantised, joins_on_request, on_bpu
 from engine.facts.moves import (
     is_computed_with,
     is_exact_sum,
     is_passive,
+    is_wanted,
     joined_with,
     keeps_scale,
     moved_from,
     reaches_output,
 )
 from engine.graph import float_readers, sole_reader
-from engine.ir import MARK_LATE, MARK_STEPS, attribute, before_calibration, constant_of, is_calibration, shape_of
+from engine.ir import (
+    MARK_LATE,
+    MARK_STEPS,
+    attribute,
+    before_calibration,
+    constant_of,
+    is_calibration,
+    shape_of,
+)
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.base import FloatRule
 from engine.ops.core.element_functions import FUNCTIONS
@@ -46,6 +55,7 @@ class On(Enum):
 
     BPU = "the BPU"
     LATE = "the CPU, and its inputs are quantised all the same"
+    FLOATS = "the CPU, found when floats are quantised: scales are as if it were on the BPU"
     CPU = "the CPU"
     UNCHANGED = "where it is"
 
@@ -803,13 +813,6 @@ def _sums_alone(site: DeviceSite) -> bool:
     return site.node.op_type == "Add" and not runs_as_convolution(site.node, site.chip)
 
 
-def _moves_to_reshapes(node: ir.Node) -> bool:
-    readers = _readers(node)
-    return (
-        is_passive(node) and bool(readers) and all(each.op_type == "Reshape" and not on_bpu(each) for each in readers)
-    )
-
-
 def _reads_cpu_result(site: DeviceSite) -> bool:
     head = before_calibration(given(site.node, 0)).producer()
     return head is not None and not on_bpu(head) and head.op_type != PREPROCESS
@@ -832,23 +835,9 @@ def _resizes_asked(site: DeviceSite) -> bool:
     return head is not None and joins_on_request(head) and not rivals
 
 
-def _reads_cpu_floats(site: DeviceSite) -> bool:
-    head = given(site.node, 0).producer()
-    return head is not None and not is_calibration(head) and not is_quantised(head)
-
-
 PRODUCTS: Table[DeviceSite, Place] = Table(
     "device",
     [
-        Rule(
-            "device.moved-floats",
-            "What moves floats of the CPU on bernoulli2 to a Reshape alone runs there too.",
-            NOT_ASKED
-            & of_node("moves values to Reshapes on the CPU alone", _moves_to_reshapes)
-            & _site("reads what the CPU computes, which did not leave the BPU late", _reads_cpu_floats),
-            _cpu(Code.PASSIVE_TAIL),
-            BERNOULLI,
-        ),
         Rule(
             "device.rectified-floats",
             "A PRelu of what the CPU computes runs there too, unless a convolution, arithmetic, a reduction or a Clip, "
@@ -886,6 +875,60 @@ So what only such a product or sum reads stays: 8 of 8 asked, two and three in a
 """
 
 
+REORDERING = ("Pad", "Reshape", "Slice", "Transpose")
+"""What moves floats in front of the quantisation that is behind it, where that is all that reads it."""
+CHOOSING = ("DepthToSpace", "MaxPool", "Pad", "SpaceToDepth")
+"""What moves floats of the CPU only as integers, where the BPU computes with them."""
+
+
+def _source_on_cpu(node: ir.Node) -> ir.Node | None:
+    """What computes on the CPU what ``node`` reads, moved on the BPU or not; None where it is the BPU or an input.
+
+    None, too, where that is quantised for another reader, which it is then moved for as well.
+    """
+    value = moved_from(before_calibration(given(node, 0)), _reorders)
+    head = value.producer()
+    is_elsewhere = head is None or on_bpu(head) or head.op_type == PREPROCESS
+    return None if is_elsewhere or is_wanted(value) else head
+
+
+def _is_for_cpu_too(node: ir.Node) -> bool:
+    """Whether the CPU reads the result of ``node``, or the user does."""
+    return node.outputs[0].is_graph_output() or not all(map(ends_on_bpu, _readers(node)))
+
+
+def _moves_to_movements(node: ir.Node) -> bool:
+    """Whether what ``node`` gives is only moved further, and the floats of the CPU were not quantised to be moved."""
+    source = _source_on_cpu(node)
+    is_float = source is not None and not is_quantised(source)
+    return is_float and (node.op_type == "SpaceToDepth" or not is_wanted(node.outputs[0]))
+
+
+MOVEMENTS: Table[DeviceSite, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.moved-floats",
+            "A Slice, Transpose, Reshape or Pad of what the CPU computes runs there too where the CPU reads it as "
+            "well: floats are quantised in front of it for the BPU alone.",
+            NOT_ASKED
+            & op(*REORDERING)
+            & of_node("is read by the CPU", _is_for_cpu_too)
+            & of_node("moves what the CPU computes", lambda node: _source_on_cpu(node) is not None),
+            Place(On.FLOATS, Code.PASSIVE_TAIL),
+            over=("device.chosen-floats",),
+        ),
+        Rule(
+            "device.chosen-floats",
+            "So does a SpaceToDepth, and a MaxPool, DepthToSpace or Pad that the BPU does not compute with but moves.",
+            NOT_ASKED & op(*CHOOSING) & of_node("moves floats of the CPU to movements alone", _moves_to_movements),
+            _cpu(Code.PASSIVE_TAIL),
+        ),
+    ],
+)
+"""What moves floats of the CPU, from the outputs of the network on."""
+
+
 @dataclass(frozen=True)
 class DeviceStep:
     """One look at the network.
@@ -920,5 +963,6 @@ STEPS = (
     DeviceStep("what is one with a node on the CPU", WHOLES),
     DeviceStep("the ends of the network", TAILS, backwards=True, chains=True),
     DeviceStep("products and sums at the ends", PRODUCTS, settled=True),
+    DeviceStep("what moves floats of the CPU", MOVEMENTS, backwards=True),
 )
-"""In order; what is refused late leaves the BPU before the last."""
+"""In order; what is refused late leaves the BPU before the last but one."""
