@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.chips import HB_COMPILE_MARCHES
 from engine.errors import UnsupportedError
 from engine.frontend.versions import file_versions
-from engine.ir import shape_of
+from engine.ir import attribute, shape_of
 from engine.simulate.tensors import graph_inputs
 
 logger = logging.getLogger("engine.convert")
@@ -81,7 +81,7 @@ def _is_moved_norm(node: ir.Node) -> bool:
     matter (42 conversions on three marches, 24 forms).
     """
     joined = node.inputs[0].producer() if node.op_type == "BatchNormalization" and node.inputs[0] is not None else None
-    if joined is None or joined.op_type != "Concat" or joined.attributes["axis"].as_int() != 1:
+    if joined is None or joined.op_type != "Concat" or attribute(joined, "axis") != 1:
         return False
     return all(
         value is not None
