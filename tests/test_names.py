@@ -29,6 +29,7 @@ CLASSES: Mapping[str, str] = {
     "Curve": "of errors over nodes in the debugger, and where a tabulated function is bent",
     "Max": "the calibration method and the operator, both called so in files of the original",
     "Pad": "the operator and the transformer of images, both called so in files of the original",
+    "Part": "a further result of a layer that cuts a map, and of a model as its page shows it",
     "Preparation": "of the trials of one model and of the inputs of one flow; never used together",
     "Removable": "nodes at the ends of a model, and files of a working directory",
     "Split": "the operator of ONNX, and a part of a data set as everybody calls it",

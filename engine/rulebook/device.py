@@ -886,7 +886,7 @@ def _source_on_cpu(node: ir.Node) -> ir.Node | None:
 
     None, too, where that is quantised for another reader, which it is then moved for as well.
     """
-    value = moved_from(before_calibration(given(node, 0)), _reorders)
+    value = before_calibration(moved_from(before_calibration(given(node, 0)), _reorders))
     head = value.producer()
     is_elsewhere = head is None or on_bpu(head) or head.op_type == PREPROCESS
     return None if is_elsewhere or is_wanted(value) else head

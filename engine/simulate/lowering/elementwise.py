@@ -211,7 +211,7 @@ def _convert(
     along = 0
     if len(scales) == 1:
         count = next(n for n in range(min(max(x.size, 1), CONVERSION_UNIT), 0, -1) if x.size % n == 0)
-        count = count if count > CONVERSION_UNIT // 64 else x.size
+        count = count if count > CONVERSION_UNIT // 64 else max(x.size, 1)
     elif len(scales) == x.shape[axis]:
         count = int(np.prod(x.shape[axis:])) // x.shape[axis]
         along = int(count == 1)
