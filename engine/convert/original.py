@@ -68,8 +68,8 @@ def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
         missing = [name for name in MOVED_ATTRIBUTES if name not in node.attributes]
         if missing and _is_moved_norm(node):
             reasons.append(
-                f"node {node.name}: a BatchNormalization of what convolutions alone are joined to needs its attribute "
-                f"{' and '.join(missing)} written out in the file"
+                f"node {node.name}: a BatchNormalization behind a Concat of convolutions must state "
+                f"{' and '.join(missing)} in the file"
             )
     return tuple(reasons)
 

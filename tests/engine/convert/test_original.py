@@ -73,9 +73,9 @@ def joined_norm(axis: int = 1, shared: str = "", operand: str = "Conv", **stated
 
 def test_a_norm_of_joined_convolutions_states_its_attributes() -> None:
     (reason,) = refused_by(HB_MAPPER, joined_norm())
-    assert reason.endswith("needs its attribute epsilon and momentum written out in the file")
+    assert reason.endswith("must state epsilon and momentum in the file")
     (reason,) = refused_by(HB_MAPPER, joined_norm(epsilon=1e-5))
-    assert "attribute momentum written" in reason
+    assert "must state momentum in the file" in reason
     assert refused_by(HB_MAPPER, joined_norm(shared="j")) != ()
     assert refused_by(HB_MAPPER, joined_norm(epsilon=1e-5, momentum=0.9)) == ()
     assert refused_by(HB_COMPILE, joined_norm()) == ()
