@@ -83,10 +83,10 @@ def _refuse_unconstrained(model: ir.Model) -> None:
             )
         rank = len(shape_of(node.outputs[0])) if is_standard(node, "ConvTranspose", "Pad") else _MAP_RANK
         if rank < _MAP_RANK:
-            remedy = "with a window of 1 x n" if node.op_type == "ConvTranspose" else "with zeros for its own axis"
+            remedy = "with a window of 1 x n" if node.op_type == "ConvTranspose" else "whose own axis gets no padding"
             raise UnsupportedError(
-                f"HorizonRT not support {node.name} ({node.op_type}) of {rank} dimensions on the CPU: write it over a "
-                f"map of one row, {remedy}"
+                f"HorizonRT not support {node.name} ({node.op_type}) of {rank} dimensions on the CPU: reshape to a map "
+                f"of one row, {remedy}"
             )
 
 

@@ -15,7 +15,8 @@ from engine.ops.core.reasons import Code, Reason, because, sentence_of, set_reas
 from engine.optimize.pooling import average_in_steps
 from engine.place.options import PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.device import LEAVING_LAST, OPERATORS, DeviceSite, DeviceStep, On, Place
+from engine.rulebook.device import LEAVING_LAST, OPERATORS, DeviceStep
+from engine.rulebook.device_sites import DeviceSite, On, Place
 from engine.rulebook.rule import Rule
 from engine.terms import Device
 

@@ -14,6 +14,7 @@ from engine.chips import marches_where
 from engine.errors import ConfigError
 from engine.graph.scales import Margin
 from engine.rulebook import calibrated, device, integers, name, scale, width
+from engine.rulebook.device_sites import On, Place
 from engine.rulebook.rewrite import REWRITES
 from engine.rulebook.rule import ALL, Rule, Table
 
@@ -127,8 +128,8 @@ def chips_of(rule: Rule[Any, Any]) -> str:
 def decision_of(rule: Rule[Any, Any]) -> str:
     """What ``rule`` decides, in words."""
     then = rule.then
-    if isinstance(then, device.Place):
-        return f"runs on {then.on.value}" if then.on is not device.On.UNCHANGED else "stays where it is"
+    if isinstance(then, Place):
+        return f"runs on {then.on.value}" if then.on is not On.UNCHANGED else "stays where it is"
     if isinstance(then, Enum):
         return str(then.value)
     demand = getattr(then, "__doc__", None) if callable(then) else None

@@ -137,7 +137,7 @@ class FastSimulator:
         if self._pace.is_enough(samples):
             return True
         pause = time.monotonic() - self._last_end
-        return samples > 0 and self._is_one_table() and self._pace.is_worth_a_turn(samples, pause)
+        return samples > 0 and self._is_one_table() and self._pace.grant_turn(samples, pause)
 
     def _time_first(self, feed: Mapping[str, Array], results: Mapping[str, Array], count: int) -> int:
         """Compute the first samples alone until it is known how long one takes; how many of ``count`` that were."""

@@ -55,8 +55,11 @@ class Pace:
         """Whether ``samples`` are worth waking helpers."""
         return samples > 0 and samples * self._alone >= ENOUGH_WORK
 
-    def is_worth_a_turn(self, samples: int, pause: float) -> bool:
-        """Whether ``samples`` are worth keeping helpers awake, ``pause`` seconds after the last call ended."""
+    def grant_turn(self, samples: int, pause: float) -> bool:
+        """Whether ``samples`` are worth keeping helpers awake, ``pause`` seconds after the last call ended.
+
+        Single samples that are not are counted: after :data:`LEFT` of them what was expected stands again.
+        """
         work = samples * self._alone
         if work < LITTLE_WORK or pause > min(work, PATIENCE * 1e-6):
             return False

@@ -8,7 +8,8 @@ from onnx import helper
 
 from engine.chips import ChipFamily, load_chip
 from engine.ops.core.reasons import Code, sentence
-from engine.rulebook.device import OPERATORS, STEPS, DeviceSite, On
+from engine.rulebook.device import OPERATORS, STEPS
+from engine.rulebook.device_sites import DeviceSite, On
 from tests.engine.place.networks import network, one
 
 

@@ -56,17 +56,18 @@ class AskedTeam(Team):
 
 
 class KnownPace(Pace):
-    """Of a sample that takes one thread so long, and all of them a third of that; nothing is learned."""
+    """Of a sample that takes one thread so long, and all of them a part of that; nothing else is learned."""
 
-    def __init__(self, program: Program, seconds: float) -> None:
+    def __init__(self, program: Program, seconds: float, together: float = 1 / 3) -> None:
         super().__init__(program, threads=2)
-        self._untimed, self._alone, self._together = 0, seconds, seconds / 3
+        self._untimed, self._alone, self._together = 0, seconds, seconds * together
+        self.learnt: list[float] = []
 
     def learn(self, seconds: float) -> None:
         pass
 
     def learn_together(self, seconds: float) -> None:
-        pass
+        self.learnt.append(seconds)
 
 
 def asked_simulator(monkeypatch: pytest.MonkeyPatch, seconds: float) -> tuple[FastSimulator, list[int]]:
@@ -108,6 +109,23 @@ def test_helpers_sleep_between_calls_that_are_far_apart(monkeypatch: pytest.Monk
         monkeypatch.setattr(simulator, "_last_end", 0.0)
         simulator.run({"x0": four})
     assert asked == [0, 1]
+
+
+@pytest.mark.parametrize(("together", "expected"), [(0.5, [3, 0]), (2.0, [0, 0])])
+def test_a_single_sample_is_shared_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, together: float, expected: list[int]
+) -> None:
+    """And what it takes is learnt, of single samples alone."""
+    monkeypatch.setattr("engine.simulate.pace.ENOUGH_WORK", math.inf)
+    monkeypatch.setattr("engine.simulate.pace.LITTLE_WORK", 0.0)
+    simulator, asked = asked_simulator(monkeypatch, 1e-6)
+    pace = KnownPace(simulator.program, 1e-6, together)
+    monkeypatch.setattr(simulator, "_pace", pace)
+    for _ in range(3):
+        monkeypatch.setattr(simulator, "_last_end", math.inf)  # the last call ended just now
+        simulator.run({"x0": X})
+    assert asked == expected
+    assert len(pace.learnt) == asked[0]
 
 
 def test_a_call_beside_another_that_is_helped_works_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_one_thread_has_nothing_to_learn() -> None:
 def test_a_single_sample_is_shared_where_that_is_faster(each: float, worth: bool) -> None:
     pace = timed(chain(20, 100_000), [0.0, *[each] * 19])
     assert 20 * each > LITTLE_WORK
-    assert pace.is_worth_a_turn(1, 0.0) == worth
+    assert pace.grant_turn(1, 0.0) == worth
 
 
 def test_what_threads_take_together_takes_the_place_of_what_was_expected() -> None:
@@ -98,26 +98,26 @@ def test_what_threads_take_together_takes_the_place_of_what_was_expected() -> No
     alone = 19 * 40 * HANDOVER
     for _ in range(2):
         for _ in range(TRIED):
-            assert pace.is_worth_a_turn(1, 0.0)
+            assert pace.grant_turn(1, 0.0)
             pace.learn_together(1.01 * WORTHWHILE * alone)
         for _ in range(LEFT):
-            assert not pace.is_worth_a_turn(1, 0.0)
-            assert pace.is_worth_a_turn(2, 0.0), "several samples do not wait for each other"
+            assert not pace.grant_turn(1, 0.0)
+            assert pace.grant_turn(2, 0.0), "several samples do not wait for each other"
 
 
 def test_the_fastest_of_several_calls_counts() -> None:
     pace = timed(chain(20, 100_000), [0.0, *[40 * HANDOVER] * 19])
     for call in range(3 * TRIED):
-        assert pace.is_worth_a_turn(1, 0.0)
+        assert pace.grant_turn(1, 0.0)
         pace.learn_together(0.5 * 19 * 40 * HANDOVER if call % TRIED == 7 else 1.0)
 
 
 def test_helpers_are_not_kept_awake_for_calls_that_are_far_apart() -> None:
     pace = timed(chain(2, 100_000), [0.0, 5 * LITTLE_WORK])
-    assert pace.is_worth_a_turn(1, 0.9 * 5 * LITTLE_WORK)
-    assert not pace.is_worth_a_turn(1, 1.1 * 5 * LITTLE_WORK)
-    assert not pace.is_worth_a_turn(100, 1.1 * PATIENCE * 1e-6)
-    assert not pace.is_worth_a_turn(1, math.inf)
+    assert pace.grant_turn(1, 0.9 * 5 * LITTLE_WORK)
+    assert not pace.grant_turn(1, 1.1 * 5 * LITTLE_WORK)
+    assert not pace.grant_turn(100, 1.1 * PATIENCE * 1e-6)
+    assert not pace.grant_turn(1, math.inf)
 
 
 def test_a_sample_that_took_too_long_is_corrected_by_later_ones() -> None:

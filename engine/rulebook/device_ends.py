@@ -1,0 +1,436 @@
+"""BPU or CPU at the ends of the network and around the CPU: the rules of the later steps.
+
+They look at the network after those of :mod:`engine.rulebook.device`. What they find only after the original has
+calibrated leaves the BPU late, so that its inputs are quantised all the same.
+"""
+
+import onnx_ir as ir
+
+from engine.facts.devices import ends_on_bpu, is_quantised, joins_on_request, on_bpu
+from engine.facts.moves import (
+    is_computed_with,
+    is_exact_sum,
+    is_passive,
+    is_wanted,
+    joined_with,
+    keeps_scale,
+    moved_from,
+    reaches_output,
+)
+from engine.graph import float_readers
+from engine.ir import (
+    MARK_LATE,
+    before_calibration,
+    is_calibration,
+)
+from engine.ops.add import runs_as_convolution
+from engine.ops.core.float_nodes import given, is_relu
+from engine.ops.core.reasons import Code
+from engine.ops.foreign.composite import PREPROCESS
+from engine.ops.registry import rule_for
+from engine.rulebook.calibrated import QUANTISED_BEFORE_LATE
+from engine.rulebook.device_sites import (
+    NOT_ASKED,
+    NOT_READ_BY_BPU,
+    DeviceSite,
+    On,
+    Place,
+    is_of_division,
+    leaves_late,
+    of_site,
+    readers_of,
+    reads_cpu_result,
+    reorders,
+    to_cpu,
+)
+from engine.rulebook.patterns import of_node, op
+from engine.rulebook.rule import BAYES, BERNOULLI, MeasuredApart, Rule, Table
+
+
+def _is_asked_tail(site: DeviceSite) -> bool:
+    """Whether ``site`` is asked for, or its result has a type that is asked for; not where the CPU gives what it reads.
+
+    13 operators of the CPU, five of which leave the BPU late, and three movements each, and 8 Concats of which any is
+    from the CPU, with both options for outputs (94 of 94 on bayes-e).
+    """
+    is_typed = str(site.node.name) in site.typed_nodes and reaches_output(site.node.outputs[0])
+    sources = (value.producer() for value in site.node.inputs if value is not None)
+    is_given = all(source is None or _stays(source) for source in sources)
+    is_output = site.typed and site.node.outputs[0].is_graph_output() and is_given
+    return site.asked or is_typed or is_output
+
+
+def _moves_tail_sum(site: DeviceSite) -> bool:
+    """Whether an int32 sum of one scale is moved, which is made float behind it as well."""
+    value = site.node.inputs[0]
+    passes = site.operator is not None and site.operator.moves_sums and MARK_LATE not in site.node.metadata_props
+    return passes and value is not None and is_exact_sum(before_calibration(value))
+
+
+RECTIFIERS = ("Elu", "LeakyRelu", "PRelu")
+FUNCTIONS_OF_ENDS = ("Ceil", "Cos", "Floor", "Log", "Reciprocal", "Sin", "Tan")
+"""Functions that bernoulli2 leaves to the CPU at the end of the network; others that were asked are int8 there."""
+ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS, *FUNCTIONS_OF_ENDS})
+"""What bernoulli2 computes on the CPU, or leaves in int32, where no BPU node reads it."""
+
+
+def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
+    """Whether ``node`` moves, directly or behind others, what could stay in int32 or float.
+
+    Of several operands that a Concat joins, one that the CPU computes decides, and a sum, Resize or average; of others
+    the first in the graph that the BPU does not compute with (92 Concats on three marches).
+    """
+    rule = rule_for(node)
+    found = {}
+    for index in () if rule is None else rule.activations(node):
+        value = node.inputs[index]
+        could_stay = _could_stay(value, site, node.op_type == "Concat")
+        if could_stay and (len(node.inputs) == 1 or _decides(value, node, site)):
+            return True
+        if value is not None and could_stay is not None:
+            found[value.producer()] = could_stay
+    graph = node.graph
+    first = next((each for each in graph if each in found), None) if len(found) > 1 and graph is not None else None
+    return any(found.values()) if first is None else found[first]
+
+
+def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool | None:
+    """Whether ``value`` could stay in int32 or float; None where it is computed with on the BPU, or part of a Split."""
+    head = None if value is None else site.heads.get(before_calibration(value))
+    source = None if head is None else rule_for(head)
+    is_late = head is not None and MARK_LATE in head.metadata_props
+    if value is not None and not is_late and is_computed_with(value, _stays, is_passive):
+        return None
+    if head is None or source is None or is_late or (joins and str(head.name) in site.on_bpu):
+        return True
+    moves_sums = source.passive and _moves_accumulator(head, site)
+    if not moves_sums and (head.op_type == "Split" or _moves_used(head)):
+        return None
+    if source.stays_int32(head) and _follows_int16(value, head, site):
+        return False
+    on_cpu = head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI
+    return moves_sums or source.stays_int32(head) or on_cpu or head.op_type == "Pow"
+
+
+def _follows_int16(value: ir.Value | None, head: ir.Node, site: DeviceSite) -> bool:
+    """Whether a convolution, by ``head``, gives ``value`` behind an int16 result that it is joined with."""
+    producer = None if value is None else value.producer()
+    graph = head.graph
+    if value is None or producer is None or graph is None or site.typed or site.chip.family not in BAYES:
+        return False
+    if "Add" in (producer.op_type, _before(producer)):
+        return False
+    wide = {site.heads[each] for each in joined_with(value) if _is_int16_at_end(each, site)}
+    return next((node for node in graph if node is head or node in wide), head) is not head
+
+
+def _is_int16_at_end(value: ir.Value, site: DeviceSite) -> bool:
+    """Whether ``value`` is a result of the BPU at the end that is int16, and could not stay in int32."""
+    head, last = site.heads.get(value), value.producer()
+    rule = None if head is None else rule_for(head)
+    given_by = None if last is None else rule_for(last)
+    if rule is None or given_by is None or rule.int32_output or rule.passive or not given_by.int16_outputs:
+        return False
+    return not is_exact_sum(value) and not is_computed_with(value, _stays, is_passive)
+
+
+def _moves_used(node: ir.Node) -> bool:
+    """Whether ``node`` moves what the BPU computes with."""
+    return (
+        is_passive(node)
+        and keeps_scale(node)
+        and is_computed_with(moved_from(given(node, 0), is_passive), _stays, is_passive)
+    )
+
+
+def _decides(value: ir.Value | None, join: ir.Node, site: DeviceSite) -> bool:
+    """Whether ``value``, which could stay, has ``join`` on the CPU whatever else that reads."""
+    head = None if value is None else site.heads.get(before_calibration(value))
+    producer = None if value is None else value.producer()
+    if head is None or producer is None or rule_for(head) is None or MARK_LATE in head.metadata_props:
+        return True
+    sums = any(op in (head.op_type, producer.op_type, _before(producer)) for op in ("Add", "AveragePool", "Resize"))
+    return sums or join.op_type != "Concat"
+
+
+def _before(node: ir.Node) -> str:
+    """The operator that gives the first input of ``node``."""
+    producer = None if not node.inputs or node.inputs[0] is None else node.inputs[0].producer()
+    return "" if producer is None else str(producer.op_type)
+
+
+def _is_turned_for_bpu(node: ir.Node) -> bool:
+    """Whether a Transpose moves the result of ``node`` to a BPU node."""
+    return any(reader.op_type == "Transpose" and any(map(on_bpu, readers_of(reader))) for reader in readers_of(node))
+
+
+def _shares_its_operand(node: ir.Node) -> bool:
+    """Whether something else reads the first input of ``node`` too, as embeddings that are divided by their norm."""
+    return any(reader is not node for reader in float_readers(before_calibration(given(node, 0))))
+
+
+def _reads_ends(node: ir.Node) -> bool:
+    """Whether the BPU computes with one of the inputs of ``node`` nowhere."""
+    return not all(is_computed_with(value, _stays, is_passive) for value in node.inputs if value is not None)
+
+
+def _stays(node: ir.Node) -> bool:
+    """Whether ``node`` runs on the BPU to the end; the states of ``crnn_gru_b`` are moved by what leaves it late."""
+    return on_bpu(node) and rule_for(node) is not None and MARK_LATE not in node.metadata_props
+
+
+def _reads_cpu_product(site: DeviceSite) -> bool:
+    """Whether the CPU computes the MatMul that is read: 6 of 6 Relus and Clips from 0 to 6 of scores run on the BPU."""
+    producer = before_calibration(given(site.node, 0)).producer()
+    return producer is not None and producer.op_type == "MatMul" and reads_cpu_result(site)
+
+
+def _follows_convolution(node: ir.Node) -> bool:
+    """Whether ``node`` reads a convolution, or a sum that one may have absorbed, no ConvTranspose alone."""
+    value = node.inputs[0]
+    producer = None if value is None else before_calibration(value).producer()
+    rule = None if producer is None else rule_for(producer)
+    if producer is not None and producer.op_type == "Add":
+        added = {each.op_type for item in producer.inputs if item is not None and (each := item.producer()) is not None}
+        return "ConvTranspose" not in added or "Conv" in added
+    return producer is not None and rule is not None and rule.stays_int32(producer)
+
+
+def _reads_alone(node: ir.Node) -> bool:
+    read = given(node, 0)
+    value = before_calibration(read)
+    uses = [*value.uses(), *read.uses()]
+    return {use.node for use in uses if not is_calibration(use.node)} == {node} and not value.is_graph_output()
+
+
+ASKED_TAIL = of_site("is asked for, or has a type that is asked for", _is_asked_tail)
+PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
+
+TAILS: Table[DeviceSite, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.moved-sum",
+            "An int32 sum of one scale is moved on the BPU and made float behind it; not on bernoulli2.",
+            PASSIVE_TAIL & of_site("moves an int32 sum of one scale", _moves_tail_sum),
+            Place(On.UNCHANGED),
+            BAYES,
+            over=("device.passive-tail",),
+        ),
+        Rule(
+            "device.passive-tail",
+            "What moves the last results of the BPU, or takes the maxima or averages of their windows, runs on the CPU "
+            "where these could stay in int32 or float; of what is joined, where one is on the CPU, a sum, a Resize or "
+            "an average, or else where the first in the graph could, or is asked for on the BPU. A convolution that "
+            "the graph has behind an int16 result which it is joined with could not.",
+            PASSIVE_TAIL
+            & ~ASKED_TAIL
+            & of_site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),
+            to_cpu(Code.PASSIVE_TAIL),
+            over=("device.joined-tail", "device.activation-tail"),
+        ),
+        Rule(
+            "device.maximum-tail",
+            "A ReduceMax, Expand or Tile that leaves the BPU late is not quantised where no BPU node reads it.",
+            NOT_READ_BY_BPU
+            & op("Expand", "ReduceMax", "Tile")
+            & NOT_ASKED
+            & of_node("leaves the BPU late", lambda node: MARK_LATE in node.metadata_props),
+            to_cpu(Code.PASSIVE_TAIL),
+            measured=MeasuredApart(
+                "6 at the end on bayes and bayes-e, 8 on bernoulli2; 30 and 24 that the BPU reads are quantised "
+                "(docs/evidence/agreement.md)",
+                networks=3,
+            ),
+        ),
+        Rule(
+            "device.joined-tail",
+            "bernoulli2 joins nothing for the CPU that the BPU does not compute with: each operand keeps its scale.",
+            PASSIVE_TAIL
+            & op("Concat")
+            & ~ASKED_TAIL
+            & of_site("reads what no BPU node computes with", lambda site: _reads_ends(site.node)),
+            to_cpu(Code.PASSIVE_TAIL),
+            BERNOULLI,
+            over=("device.activation-tail",),
+        ),
+        Rule(
+            "device.activation-tail",
+            "bernoulli2 does not apply a Relu to an int32 result of its own that no BPU node reads, but where an "
+            "output or another node reads that result too.",
+            NOT_READ_BY_BPU
+            & of_node("is the activation of a convolution or sum", lambda n: is_relu(n) and _follows_convolution(n))
+            & of_node("alone reads that, which is no output", _reads_alone)
+            & ~of_site("reads the product of a MatMul on the CPU", _reads_cpu_product),
+            to_cpu(Code.ACTIVATION_TAIL),
+            BERNOULLI,
+        ),
+        Rule(
+            "device.rectifier-tail",
+            "bernoulli2 computes no Elu, LeakyRelu, PRelu, Sin, Cos, Tan, Log, Reciprocal, Floor or Ceil that no BPU "
+            "node reads.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op(*RECTIFIERS, *FUNCTIONS_OF_ENDS)
+            & ~of_site("is a Reciprocal that only a product on the CPU reads", is_of_division),
+            to_cpu(Code.PRODUCT_TAIL),
+            BERNOULLI,
+        ),
+        Rule(
+            "device.rectifier-within",
+            "An Elu, LeakyRelu, PRelu or power that no BPU node reads runs on the CPU where the BPU computes behind it "
+            "again, wherever it goes: between a convolution and an LRN. At the end it is int16.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op(*RECTIFIERS, "Pow")
+            & of_node("reaches no output but by the BPU", lambda node: not reaches_output(node.outputs[0])),
+            to_cpu(Code.RECTIFIER_WITHIN),
+            BAYES,
+        ),
+        Rule(
+            "device.late-power-tail",
+            "bernoulli2 finds last that no BPU node reads a power which a Transpose moves to one, or whose operand "
+            "others read too, so its inputs are quantised.",
+            NOT_READ_BY_BPU
+            & NOT_ASKED
+            & op("Pow")
+            & (
+                of_node("is turned for the BPU", _is_turned_for_bpu)
+                | of_node("reads what others read too", _shares_its_operand)
+            ),
+            leaves_late(Code.PRODUCT_TAIL),
+            BERNOULLI,
+            over=("device.power-tail",),
+        ),
+        Rule(
+            "device.power-tail",
+            "bernoulli2 computes no power that no BPU node reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("Pow"),
+            to_cpu(Code.PRODUCT_TAIL),
+            BERNOULLI,
+            measured=MeasuredApart(
+                "8 powers that only reductions on the CPU, or nothing, read, in 3 small networks, within them also on "
+                "bayes-e (device.rectifier-within), and 2 beside them that the BPU reads as well "
+                "(docs/evidence/shipping.md)",
+                networks=3,
+            ),
+        ),
+    ],
+)
+"""The ends, from the outputs of the network on: what would cost the last results their precision."""
+
+
+def _sums_alone(site: DeviceSite) -> bool:
+    """Whether a sum is computed by no convolution."""
+    return site.node.op_type == "Add" and not runs_as_convolution(site.node, site.chip)
+
+
+def _reads_floats_of_cpu(site: DeviceSite) -> bool:
+    """Whether the CPU computes what is read by what is not quantised in front of movements either.
+
+    A PRelu behind 11 operators that are asked for on the CPU, 16 branches each on bayes and bernoulli2.
+    """
+    head = before_calibration(given(site.node, 0)).producer()
+    return reads_cpu_result(site) and head is not None and head.op_type not in QUANTISED_BEFORE_LATE
+
+
+def _resizes_asked(site: DeviceSite) -> bool:
+    """Whether what the configuration sends to the CPU, where it joins, gives what is read, and no BPU node reads it."""
+    value = before_calibration(given(site.node, 0))
+    head = value.producer()
+    rivals = [reader for reader in float_readers(value) if on_bpu(reader) and reader.op_type != site.node.op_type]
+    return head is not None and joins_on_request(head) and not rivals
+
+
+PRODUCTS: Table[DeviceSite, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.rectified-floats",
+            "A PRelu of what the CPU computes runs there too, unless a convolution, arithmetic, a reduction or a Clip, "
+            "Cos, Elu, LeakyRelu, Log, Reciprocal, Relu, Sin or Tan gives it.",
+            NOT_ASKED & op("PRelu") & of_site("reads what the CPU computes as a float", _reads_floats_of_cpu),
+            leaves_late(Code.RECTIFIED_FLOATS),
+        ),
+        Rule(
+            "device.resize-on-request",
+            "A Resize, Expand or Tile of what a Concat gives that is asked for on the CPU runs there too.",
+            NOT_ASKED
+            & op("Expand", "Resize", "Tile", "Upsample")
+            & of_site("alone reads what is joined on the CPU because it is asked for", _resizes_asked),
+            leaves_late(Code.PART_OF_CPU_NODE),
+        ),
+        Rule(
+            "device.product-tail",
+            "bernoulli2 computes no product that no BPU node reads; it finds that last, so its inputs are quantised.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("Mul"),
+            leaves_late(Code.PRODUCT_TAIL),
+            BERNOULLI,
+        ),
+        Rule(
+            "device.sum-tail",
+            "bernoulli2 computes no sum by an operator of its own that no BPU node reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & of_site("is a sum that no convolution computes", _sums_alone),
+            leaves_late(Code.PRODUCT_TAIL),
+            BERNOULLI,
+        ),
+    ],
+)
+"""Products and sums at the ends, from the inputs on.
+
+So what only such a product or sum reads stays: 8 of 8 asked, two and three in a row, beside readers on the CPU or not.
+"""
+
+
+REORDERING = ("Pad", "Reshape", "Slice", "Transpose")
+"""What moves floats in front of the quantisation that is behind it, where that is all that reads it."""
+CHOOSING = ("DepthToSpace", "MaxPool", "Pad", "SpaceToDepth")
+"""What moves floats of the CPU only as integers, where the BPU computes with them."""
+
+
+def _source_on_cpu(node: ir.Node) -> ir.Node | None:
+    """What computes on the CPU what ``node`` reads, moved on the BPU or not; None where it is the BPU or an input.
+
+    None, too, where that is quantised for another reader, which it is then moved for as well.
+    """
+    value = before_calibration(moved_from(before_calibration(given(node, 0)), reorders))
+    head = value.producer()
+    is_elsewhere = head is None or on_bpu(head) or head.op_type == PREPROCESS
+    return None if is_elsewhere or is_wanted(value) else head
+
+
+def _is_for_cpu_too(node: ir.Node) -> bool:
+    """Whether the CPU reads the result of ``node``, or the user does."""
+    return node.outputs[0].is_graph_output() or not all(map(ends_on_bpu, readers_of(node)))
+
+
+def _moves_to_movements(node: ir.Node) -> bool:
+    """Whether what ``node`` gives is only moved further, and the floats of the CPU were not quantised to be moved."""
+    source = _source_on_cpu(node)
+    is_float = source is not None and not is_quantised(source)
+    return is_float and (node.op_type == "SpaceToDepth" or not is_wanted(node.outputs[0]))
+
+
+MOVEMENTS: Table[DeviceSite, Place] = Table(
+    "device",
+    [
+        Rule(
+            "device.moved-floats",
+            "A Slice, Transpose, Reshape or Pad of what the CPU computes runs there too where the CPU reads it as "
+            "well: floats are quantised in front of it for the BPU alone.",
+            NOT_ASKED
+            & op(*REORDERING)
+            & of_node("is read by the CPU", _is_for_cpu_too)
+            & of_node("moves what the CPU computes", lambda node: _source_on_cpu(node) is not None),
+            Place(On.FLOATS, Code.PASSIVE_TAIL),
+            over=("device.chosen-floats",),
+        ),
+        Rule(
+            "device.chosen-floats",
+            "So does a SpaceToDepth, and a MaxPool, DepthToSpace or Pad that the BPU does not compute with but moves.",
+            NOT_ASKED & op(*CHOOSING) & of_node("moves floats of the CPU to movements alone", _moves_to_movements),
+            to_cpu(Code.PASSIVE_TAIL),
+        ),
+    ],
+)
+"""What moves floats of the CPU, from the outputs of the network on."""
