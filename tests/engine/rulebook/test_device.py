@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
-from engine.chips import ChipFamily, load_chip
-from engine.ops.core.reasons import Code, sentence
+from engine.chips import load_chip
 from engine.rulebook.device import OPERATORS, STEPS
 from engine.rulebook.device_sites import DeviceSite, On
 from tests.engine.place.networks import network, one
@@ -45,19 +43,6 @@ def test_bernoulli2_multiplies_single_matrices(channels: int, on: On) -> None:
     assert found is not None
     assert found.then.on is on
     assert (found.id == "device.several-matrices") is (on is On.CPU)
-
-
-def test_a_reason_has_the_parameters_of_its_sentence() -> None:
-    middle = [helper.make_node("ReduceMean", ["c0"], ["r"], name="Mean", axes=[1]), one("Sub", "c0", "r")]
-    (node,) = (node for node in network(middle).graph if node.name == "Mean")
-    site = DeviceSite(node, load_chip("bernoulli2"))
-    found = OPERATORS.decide(site, ChipFamily.BERNOULLI)
-    assert found is not None
-    assert found.id == "device.mean-of-normalisation"
-    reason = found.then.reason(site)
-    assert reason is not None
-    assert reason.code is Code.NO_OPERATOR
-    assert sentence(reason) == "bernoulli2 has no operator for ReduceMean"
 
 
 def test_what_is_refused_late_has_left_the_bpu_before_floats_are_moved() -> None:
