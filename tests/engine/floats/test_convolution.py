@@ -13,6 +13,7 @@ import pytest
 
 from engine.floats.convolution import RowWindow, convolved, window_of
 from engine.native.registers import LEVEL
+from tests.cpu import needs_cpu
 
 SHAPES = [
     ((1, 16, 64), (16, 16, 3), RowWindow(2, 0, 1, 1, 1)),
@@ -50,7 +51,7 @@ def test_sums_agree_with_float64(shape: tuple[int, ...], kernel: tuple[int, ...]
     np.testing.assert_allclose(found, expected.run(None, {"x": x.astype(np.float64)})[0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(LEVEL is None or "avx512f" not in LEVEL.features, reason="measured on CPUs with AVX-512")
+@needs_cpu(LEVEL is not None and "avx512f" in LEVEL.features, "measured on CPUs with AVX-512")
 @pytest.mark.parametrize(("shape", "kernel", "window"), SHAPES)
 def test_the_runtime_has_the_same_bits(shape: tuple[int, ...], kernel: tuple[int, ...], window: RowWindow) -> None:
     x, weights, bias = noise(*shape), noise(*kernel), noise(kernel[0])

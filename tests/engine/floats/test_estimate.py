@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from engine.floats.estimate import ESTIMATES, make_reciprocal_root
+from tests.cpu import needs_cpu
 
 
-@pytest.mark.parametrize(
-    "native", [False, pytest.param(True, marks=pytest.mark.skipif(not ESTIMATES, reason="x86-64"))]
-)
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=needs_cpu(ESTIMATES, "x86-64"))])
 def test_it_is_good_to_twelve_bits(native: bool) -> None:
     root = make_reciprocal_root(native)
 

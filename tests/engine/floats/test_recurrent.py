@@ -13,6 +13,7 @@ import pytest
 from engine.floats.multiply_add import FUSES
 from engine.floats.recurrent import GATES, MOST_STEPS, Floats, cell_of, products_added, recurred
 from engine.floats.runtime import open_session
+from tests.cpu import needs_cpu
 
 FORMS = [("LSTM", {}), ("GRU", {"linear_before_reset": 0}), ("GRU", {"linear_before_reset": 1})]
 
@@ -35,7 +36,7 @@ def cell_node(op_type: str, direction: str, hidden: int, attributes: Mapping[str
     return ir.node(op_type, [], {"direction": direction, "hidden_size": hidden} | attributes, name="n")
 
 
-@pytest.mark.skipif(not FUSES, reason="products of several rows are asked of CPUs with fused multiply-add")
+@needs_cpu(FUSES, "products of several rows are asked of CPUs with fused multiply-add")
 @pytest.mark.parametrize("results", [1, 2, 3, 4, 7, 18])
 @pytest.mark.parametrize(("rows", "count"), [(1, 3), (1, 19), (1, 300), (2, 19), (3, 300)])
 def test_products_are_the_runtimes(rows: int, count: int, results: int) -> None:

@@ -25,6 +25,7 @@ from engine.simulate.lowering.movement import bordered, concat, lower_upsample, 
 from engine.simulate.lowering.pooling import lower_max_pool
 from engine.simulate.lowering.transposed import lower_transposed_convolution
 from engine.simulate.program import Assembler, PythonStep, Tensor, aligned_zeros
+from tests.cpu import needs_cpu
 from tests.engine.simulate.machine import call, kinds
 
 Array = NDArray[Any]
@@ -38,7 +39,7 @@ def reach_small_ones_too() -> Iterator[None]:
         yield
 
 
-needs_quads = pytest.mark.skipif(not REGISTERS.quads, reason="whole tiles leave registers as bytes with AVX512-VNNI")
+needs_quads = needs_cpu(REGISTERS.quads, "whole tiles leave registers as bytes with AVX512-VNNI")
 STAGE: dict[str, Any] = {"right_shift": [2], "scale": [20000], "out_shift": [17]}
 
 

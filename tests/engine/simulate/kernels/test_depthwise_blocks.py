@@ -24,6 +24,7 @@ from engine.simulate.kernels.tiles import (
 from engine.simulate.lowering.constants import taps_of_blocks
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
+from tests.cpu import needs_cpu
 from tests.engine.simulate.kernels.test_convolution import OP, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions
 
@@ -31,7 +32,7 @@ HAS_BLOCKS = REGISTERS.quads or CHAIN > 1
 TILES = {window: make_block_tile(*window) for window in BLOCK_WINDOWS}
 
 
-@pytest.mark.skipif(not HAS_BLOCKS, reason="dot products of four bytes are those of AVX512-VNNI and AVX2")
+@needs_cpu(HAS_BLOCKS, "dot products of four bytes are those of AVX512-VNNI and AVX2")
 @pytest.mark.parametrize(("size", "stride"), sorted(BLOCK_WINDOWS))
 def test_a_tile_sums_products_of_bytes_in_the_order_of_its_lanes(size: int, stride: int) -> None:
     tile = TILES[size, stride]

@@ -15,12 +15,13 @@ from engine.simulate.kernels.tiles import BIAS, E_RIGHT, E_SCALE, FLIP, MATRICES
 from engine.simulate.lowering.constants import with_words
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
+from tests.cpu import needs_cpu
 from tests.engine.simulate.kernels.test_convolution import OP, STAGE, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions
 
 WIDTHS = (1, 2, 3, 4)
 TILES = {(v, added): make_finished_tile(2, v, added) for v in WIDTHS for added in (False, True)}
-needs_quads = pytest.mark.skipif(not REGISTERS.quads, reason="dot products of four bytes are those of AVX512-VNNI")
+needs_quads = needs_cpu(REGISTERS.quads, "dot products of four bytes are those of AVX512-VNNI")
 
 
 @needs_quads

@@ -13,8 +13,9 @@ from engine.simulate.kernels.matrices import begin_matrices, end_matrices, produ
 from engine.simulate.kernels.tiles import DEPTH, MATRICES, MOST_HIGH, SIDE
 from engine.simulate.lowering.matrices import in_registers
 from engine.simulate.program import aligned_zeros
+from tests.cpu import needs_cpu
 
-needs_matrices = pytest.mark.skipif(not MATRICES, reason="products of matrices are those of AMX")
+needs_matrices = needs_cpu(MATRICES, "products of matrices are those of AMX")
 
 
 @numba.njit

@@ -10,10 +10,11 @@ from engine.native.registers import LANES
 from engine.simulate.kernels.packing import make_packed_rows, make_packed_tile
 from engine.simulate.kernels.tiles import BIAS, BLOCK_VECTORS, LEAST_SHIFT, OUT_SHIFT, PACKS, PAIR, RIGHT_SHIFT, SCALE
 from engine.simulate.lowering.constants import with_words
+from tests.cpu import needs_cpu
 
 LOW, ROWS, STEPS = -100, 8, 5
 PACKED = {vectors: (make_packed_rows(vectors), make_packed_tile(ROWS, vectors)) for vectors in (1, 2)}
-needs_packs = pytest.mark.skipif(not PACKS, reason="rows are packed with AVX2")
+needs_packs = needs_cpu(PACKS, "rows are packed with AVX2")
 
 
 def parameters(columns: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from engine.simulate.kernels.results import ROWS_1, ROWS_2
 from engine.simulate.kernels.tiles import LEAST_SHIFT, PACKS, SHIFTS_WORDS
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
+from tests.cpu import needs_cpu
 from tests.engine.simulate.kernels.test_convolution import OP, WORD_STAGE, noise
 from tests.engine.simulate.machine import call, compute, instructions
 
@@ -54,7 +55,7 @@ def test_windows(channels: int, columns: int, strides: list[int], group: str, ki
     compute(lower_convolution, OP, [noise(1, 7, columns, channels, kind=kind), *constants], **window, **stage(channels))
 
 
-@pytest.mark.skipif(not PACKS, reason="this CPU's results are packed in registers or not at all")
+@needs_cpu(PACKS, "results of others are packed in registers or not at all")
 @pytest.mark.parametrize(("shift", "packs"), [(LEAST_SHIFT - 1, 0), (LEAST_SHIFT, 1), (31, 1)])
 @pytest.mark.parametrize("bits", [8, 16])
 def test_small_shifts_and_int16_are_computed_a_vector_at_a_time(shift: int, packs: int, bits: int) -> None:
@@ -66,7 +67,7 @@ def test_small_shifts_and_int16_are_computed_a_vector_at_a_time(shift: int, pack
     assert not SHIFTS_WORDS
 
 
-@pytest.mark.skipif(not PACKS, reason="other CPUs stream the weights of panels in their own way")
+@needs_cpu(PACKS, "others stream the weights of panels in their own way")
 @pytest.mark.parametrize(("size", "inside"), [(1, 640), (3, 112)])
 def test_many_weights_are_fetched_ahead(size: int, inside: int) -> None:
     """The last page that is fetched lies behind the weights."""

@@ -16,13 +16,14 @@ from engine.simulate.kernels.winograd import make_transform_pixels, make_transfo
 from engine.simulate.lowering.constants import transformed_weights
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
+from tests.cpu import needs_cpu
 from tests.engine.simulate.machine import call, compute, instructions
 
 OP = "HzSQuantizedConv"
 PIXELS = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
 RESULTS = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
 
-fewer = pytest.mark.skipif(not FEWER, reason="products of four bytes are as fast as fewer products")
+fewer = needs_cpu(FEWER, "products of four bytes are as fast as fewer products")
 
 
 def bytes_(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -12,11 +12,12 @@ from engine.simulate.kernels.tiles import CHAIN, MATRICES, MAX_VECTORS
 from engine.simulate.lowering.choice import WIDE_ENOUGH
 from engine.simulate.lowering.convolution import lower_convolution
 from engine.simulate.program import Assembler
+from tests.cpu import needs_cpu
 from tests.engine.simulate.lowering.test_convolution import OP, constants
 from tests.engine.simulate.machine import call, compute, instructions, ramp
 
 
-@pytest.mark.skipif(CHAIN == 1, reason="products of bytes do not depend on what is multiplied")
+@needs_cpu(CHAIN != 1, "products of bytes do not depend on what is multiplied")
 @pytest.mark.parametrize(
     ("inside", "weight", "signed", "quads"),
     [(64, 127, False, 1), (64, 40, True, 0), (12, 40, False, 1), (12, 127, False, 0)],
@@ -56,7 +57,7 @@ def test_neighbours_share_the_vectors_of_a_depthwise_window() -> None:
     assert pad.operands["y"].shape[2] % channels == 0
 
 
-@pytest.mark.skipif(MAX_VECTORS * LANES < 16, reason="the channels of two results are more than a panel has")
+@needs_cpu(MAX_VECTORS * LANES >= 16, "the channels of two results are more than a panel has")
 def test_neighbours_share_a_window_of_few_bytes() -> None:
     """Of an image, 5 columns of 3 channels are 15 bytes in one piece: what two results of 8 channels read of a row.
 
@@ -74,7 +75,7 @@ def test_neighbours_share_a_window_of_few_bytes() -> None:
     assert (odd.operands["y"].shape, odd.fields["tap_length"], odd.fields["stride_w"]) == ((1, 5, 13, 8), 9, 2)
 
 
-@pytest.mark.skipif(not REGISTERS.quads, reason="rows of a window are not gathered in pieces of 32 bytes")
+@needs_cpu(REGISTERS.quads, "rows of a window are not gathered in pieces of 32 bytes")
 def test_neighbours_share_a_window_of_more_bytes_where_that_takes_less_time() -> None:
     """9 columns of 3 channels are 27 bytes: two results of 8 channels fill a vector, two of 12 leave half of one. Four
     columns of 16 channels fill a register, and two results of 8 channels a vector."""

@@ -31,6 +31,7 @@ from engine.simulate.kernels.tiles import (
 )
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.constants import convolution_parameters, pack_weights, surplus_of_chains, with_words
+from tests.cpu import needs_cpu
 
 
 @pytest.mark.parametrize(("quads", "values", "kind"), [(True, 4, np.int8), (False, 2, np.int16)])
@@ -62,7 +63,7 @@ def test_panels_hold_steps_of_columns(quads: bool, values: int, kind: type) -> N
     assert not first[1, :, 1:].any()
 
 
-@pytest.mark.skipif(CHAIN == 1, reason="an instruction sums four products of bytes")
+@needs_cpu(CHAIN != 1, "an instruction sums four products of bytes")
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40), st.floats(0.05, 1.0))
 def test_steps_by_themselves_have_what_would_not_fit_a_chain(seed: int, groups: int, kernel: int, share: float) -> None:
     """All weights are in either, and the sums of a chain are int16 whatever the activations."""
@@ -133,7 +134,7 @@ def test_parameters_that_no_lane_holds(lists: dict[str, Any], lowered: bool) -> 
             convolution_parameters(np.zeros(2, np.int64), stage(**lists), 2)
 
 
-@pytest.mark.skipif(LANES < 8, reason="words are packed within 128 bits, of which a vector has two at least")
+@needs_cpu(LANES >= 8, "words are packed within 128 bits, of which a vector has two at least")
 def test_words_of_two_vectors_lie_as_packs_leave_them() -> None:
     """The last shift is a number with AVX-512, and the factor of another product with AVX2."""
     params = np.zeros((7, 2 * LANES), np.int32)
