@@ -37,7 +37,7 @@ from engine.rulebook.marks import note
 from engine.rulebook.name import NamedPart, NameSite, Naming
 from engine.rulebook.rule import Table
 from engine.rulebook.scale import tensor_name
-from engine.rulebook.width import Chained
+from engine.rulebook.width_sites import Chained
 
 Attributes = Mapping[str, int | str]
 """Attributes of an ``HzCalibration`` that has no thresholds yet."""

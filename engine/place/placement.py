@@ -40,7 +40,7 @@ from engine.rulebook.book import BOOK, Book
 from engine.rulebook.integers import ARITHMETIC
 from engine.rulebook.marks import note
 from engine.rulebook.name import Naming
-from engine.rulebook.width import Asked, lacking
+from engine.rulebook.width_requests import Asked, lacking
 from engine.terms import Compatibility
 
 

@@ -28,7 +28,7 @@ from engine.rulebook.scale import (
     tensor_name,
 )
 from engine.rulebook.solve import Scales
-from engine.rulebook.width import is_table
+from engine.rulebook.width_sites import is_table
 
 
 def mark_scales(

@@ -16,27 +16,18 @@ from engine.graph import float_readers
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, NodeTypes, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
-from engine.rulebook.width import (
-    ASKED_ON_BPU,
-    IGNORED,
+from engine.rulebook.width_ends import ASKED_ON_BPU
+from engine.rulebook.width_requests import IGNORED, Narrowing, lacking, neighbours_of, refused_int8, refused_int16
+from engine.rulebook.width_sites import (
     Chained,
-    Narrowing,
-    TableNode,
-    TiedTensors,
-    Tying,
     Width,
-    clipped_alike,
     is_accumulator_at_end,
     is_moved_in_int8,
     is_read_by_floats,
     is_table,
     joins_operands,
-    lacking,
-    members_of,
-    neighbours_of,
-    refused_int8,
-    refused_int16,
 )
+from engine.rulebook.width_ties import TableNode, TiedTensors, Tying, clipped_alike, members_of
 from engine.terms import Device
 
 Requests = dict[ir.Value, dict[tuple[str, str], None]]
