@@ -1,8 +1,8 @@
 """The first step of the fit: memory sizes and constants, from rows of single layers, stacks and known networks.
 
 The memory sizes are those of a grid that reproduce the measured DDR traffic best; the constants of
-:class:`~engine.chips.latency.Fitted` minimise a robust loss of ``log(estimated / measured)`` of latencies and, with
-less weight, of computing times.
+:class:`~engine.chips.latency.fitted.Fitted` minimise a robust loss of ``log(estimated / measured)`` of latencies and,
+with less weight, of computing times.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import product
 import numpy as np
 from scipy.optimize import least_squares
 
-from engine.chips.latency import Fitted, Latency
+from engine.chips.latency import Latency
+from engine.chips.latency.fitted import Fitted
 from research.cases import Floats, MeasuredCase, Networks, cases_of, ddr_errors
 
 _MEMORY_GRID = tuple(

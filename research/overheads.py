@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import nnls
 
-from engine.chips.latency import Latency, Measured, Overhead
+from engine.chips.latency import Latency
+from engine.chips.latency.overhead import Measured, Overhead
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.overheads import amounts
 from engine.compile.schedule import Schedule

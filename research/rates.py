@@ -3,7 +3,7 @@
 The two steps of :mod:`research.fit` share out what hides behind what: rates from rows of large maps, waits from
 networks. What was asked since tells rates and waits of small layers by themselves, so this step starts at figures that
 were read off pages and grids (:data:`START`) and lets all constants move at once. Those of other steps
-(:class:`~engine.chips.latency.Fitted` has all) stay.
+(:class:`~engine.chips.latency.fitted.Fitted` has all) stay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from engine.chips.latency import Latency, Overhead
+from engine.chips.latency import Latency
+from engine.chips.latency.overhead import Overhead
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.schedule import Schedule
 from engine.compile.traffic import LayerTraffic, layer_traffic

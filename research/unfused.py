@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from engine.chips.latency import Latency, UnfusedLayer
+from engine.chips.latency import Latency
+from engine.chips.latency.unfused import UnfusedLayer
 from engine.compile.layers import Layer
 from engine.compile.passes import layer_passes
 from engine.compile.schedule import Schedule

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.chips.latency import Latency, ModelAccuracy, Overhead
+from engine.chips.latency import Latency, ModelAccuracy
+from engine.chips.latency.overhead import Overhead
 from engine.terms import OptimizeLevel
 from research.cases import Errors, MeasuredCase, Networks, cases_of, counted, errors_of, where
 from research.constants import fit_constants, fit_memory

@@ -13,7 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from engine.chips.latency import Alignment, AloneByRows, Fitted, Latency, Overhead
+from engine.chips.latency import Latency
+from engine.chips.latency.fitted import Fitted
+from engine.chips.latency.layout import Alignment
+from engine.chips.latency.overhead import Overhead
+from engine.chips.latency.unfused import AloneByRows
 from engine.compile.cores import waits_of
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.chips.latency import FoldedMap, Folding, Unfolding
+from engine.chips.latency.through_ddr import FoldedMap, Folding, Unfolding
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up

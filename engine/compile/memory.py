@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from engine.chips.latency import Folding, SmallTables, Strips, Unfolding
+from engine.chips.latency.layout import Strips
+from engine.chips.latency.through_ddr import Folding, SmallTables, Unfolding
 from engine.compile.folding import folded_bytes, unfolded_bytes
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import small_table_elements, vector_traffic

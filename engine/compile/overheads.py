@@ -1,6 +1,6 @@
 """What a layer takes besides computing and traffic, in amounts: so many layers or elements of which kind.
 
-A march's data say what each amount costs (:class:`~engine.chips.latency.Overhead`).
+A march's data say what each amount costs (:class:`~engine.chips.latency.overhead.Overhead`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 
-from engine.chips.latency import Latency, Overhead, RowPadding, SmallTables
+from engine.chips.latency import Latency
+from engine.chips.latency.layout import RowPadding
+from engine.chips.latency.overhead import Overhead
+from engine.chips.latency.through_ddr import SmallTables
 from engine.compile.joining import joins_pixels, joins_rows
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion

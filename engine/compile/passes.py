@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.chips.latency import Alone, Latency
+from engine.chips.latency import Latency
+from engine.chips.latency.unfused import Alone
 from engine.compile.joining import (
     JOINED_BITS,
     becomes_cut,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.chips.latency import AloneByRows
+from engine.chips.latency.unfused import AloneByRows
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up

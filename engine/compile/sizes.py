@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.chips.latency import RowPadding
+from engine.chips.latency.layout import RowPadding
 from engine.compile.packing import round_up
 
 _BATCH_PIXELS = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine.chips.latency import Overhead
+from engine.chips.latency.overhead import Overhead
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.ops.core.costs import CostKind

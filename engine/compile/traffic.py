@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.chips.latency import HalfBlocks, Latency, RowPadding, WeightLoad
+from engine.chips.latency import Latency
+from engine.chips.latency.layout import HalfBlocks, RowPadding, WeightLoad
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion

@@ -2,7 +2,7 @@
 
 A layer waits, and moves amounts: bytes of its maps, padded to whole blocks; rows and elements where it moves data, each
 in vectors of its own; and rows of every channel where the layout changes in front of it. A march's data say how many
-bytes each amount stands for (:class:`~engine.chips.latency.UnfusedLayer`).
+bytes each amount stands for (:class:`~engine.chips.latency.unfused.UnfusedLayer`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import compress
 from types import MappingProxyType
 
-from engine.chips.latency import Latency, UnfusedLayer
+from engine.chips.latency import Latency
+from engine.chips.latency.unfused import UnfusedLayer
 from engine.compile.joining import becomes_cut, joins_heads, lies_in_planes, multiplies_heads, restores_map
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion

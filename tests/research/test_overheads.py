@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.chips.latency import Latency, Measured, Overhead, load_latency
+from engine.chips.latency import Latency, load_latency
+from engine.chips.latency.overhead import Measured, Overhead
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.schedule import Schedule
 from engine.terms import OptimizeLevel

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chips.latency import Latency, Overhead, load_latency
+from engine.chips.latency import Latency, load_latency
+from engine.chips.latency.overhead import Overhead
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.schedule import Schedule
 from research.corpus import schedule_of_row

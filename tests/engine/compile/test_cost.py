@@ -9,7 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine.chips.latency import Alignment, Latency, Overhead, load_latency
+from engine.chips.latency import Latency, load_latency
+from engine.chips.latency.layout import Alignment
+from engine.chips.latency.overhead import Overhead
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.cost import (
     Cost,

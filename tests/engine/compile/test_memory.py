@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.chips.latency import Strips
+from engine.chips.latency.layout import Strips
 from engine.compile.layers import Layer
 from engine.compile.memory import (
     Memory,

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from engine.chips.latency import Measured, Overhead, load_latency
+from engine.chips.latency import load_latency
+from engine.chips.latency.overhead import Measured, Overhead
 from engine.compile.cost import layer_costs, subgraph_us
 from engine.compile.layers import MAXIMUM, Layer, Overlap
 from engine.compile.memory import Memory

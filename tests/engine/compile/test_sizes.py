@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chips.latency import RowPadding, load_latency
+from engine.chips.latency import load_latency
+from engine.chips.latency.layout import RowPadding
 from engine.compile.sizes import activation_bytes, as_map, ddr_bytes, row_width
 
 

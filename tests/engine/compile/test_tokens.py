@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chips.latency import Overhead, load_latency
+from engine.chips.latency import load_latency
+from engine.chips.latency.overhead import Overhead
 from engine.compile.cost import layer_costs
 from engine.compile.layers import Layer
 from engine.compile.memory import Memory

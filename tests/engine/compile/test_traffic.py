@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from engine.chips.latency import Overhead, load_latency
+from engine.chips.latency import load_latency
+from engine.chips.latency.overhead import Overhead
 from engine.compile.cost import layer_costs
 from engine.compile.layers import MAXIMUM, Layer, Overlap, Part
 from engine.compile.memory import Memory

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.chips.latency import UnfusedLayer, load_latency
+from engine.chips.latency import load_latency
+from engine.chips.latency.unfused import UnfusedLayer
 from engine.compile.cost import layer_costs, moving_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.memory import Memory
