@@ -21,6 +21,7 @@ from engine.simulate.kernels import conversion, float_resize, matmul, movement, 
 from engine.simulate.kernels import convolution as conv
 from engine.simulate.kernels import elementwise as ew
 from engine.simulate.kernels import float_convolution as float_conv
+from engine.simulate.kernels import float_product as products
 from engine.simulate.kernels import interpreter as machine
 from engine.simulate.kernels import recurrent as cells
 from engine.simulate.kernels import softmax as powers
@@ -193,6 +194,14 @@ def _recurrent(sources: str) -> Kernel:
     return recurrent
 
 
+def _float_product(sources: str) -> Kernel:
+    def float_product(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
+        _ = sources
+        products.float_product(carray(f, 1)[0], arena, scratch, begin, end)
+
+    return float_product
+
+
 def _leader(sources: str) -> Kernel:
     def leader(
         seats: int, helpers: int, records: int, count: int, arena: int, scratch: int, state: int, threads: int
@@ -234,6 +243,7 @@ MAKERS: Mapping[str, Callable[[str], Kernel]] = {
     "float_convolution": _float_convolution,
     "resize": _resize,
     "recurrent": _recurrent,
+    "float_product": _float_product,
     "leader": _leader,
     "helper": _helper,
 }

@@ -24,16 +24,16 @@ FLOATS = ir.VectorType(F32, LANES)
 
 
 def make_float_tile(rows: int) -> Callable[..., None]:
-    """Intrinsic ``(x, offsets, taps, block, w, bias, low, out, pitch)``: a tile of ``rows`` output channels.
+    """Intrinsic ``(x, offsets, taps, block, w, w_tap, w_row, bias, low, out, pitch)``: a tile of ``rows`` rows.
 
     ``out[r, p] = sum_t x[offsets[t] + p] * w[t, r] + bias[r]``: one multiply-add after the other, after ``block`` of
     them from 0 anew; then these sums, then the bias; then ``low``, where the result is less. ``x`` float32; ``offsets``
-    int64, in bytes; ``w`` float32 (taps, ``rows``); ``bias`` float32 (``rows``); ``low`` the bits of a float32; ``out``
-    float32, rows of ``WIDTH``, ``pitch`` bytes apart.
+    int64, in bytes; ``w`` float32, ``w_tap`` and ``w_row`` bytes from one tap and one row to the next; ``bias`` float32
+    (``rows``); ``low`` the bits of a float32; ``out`` float32, rows of ``WIDTH``, ``pitch`` bytes apart.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
-        x, offsets, taps, block, w, biases, low, out, pitch = args
+        x, offsets, taps, block, w, w_tap, w_row, biases, low, out, pitch = args
         sums, totals = ([cgutils.alloca_once(builder, FLOATS) for _ in range(rows * VECTORS)] for _ in range(2))
         for total in totals:  # to which -0 adds nothing, as 0 would to -0
             builder.store(ir.Constant(FLOATS, [-0.0] * LANES), total)
@@ -51,9 +51,9 @@ def make_float_tile(rows: int) -> Callable[..., None]:
                 values = [
                     builder.load(_pointer(builder, start, _int(4 * LANES * v), FLOATS), align=4) for v in range(VECTORS)
                 ]
-                first = builder.mul(tap, _int(4 * rows))
+                first = builder.mul(tap, w_tap)
                 for row in range(rows):
-                    weights = _in_all_lanes(builder, w, builder.add(first, _int(4 * row)))
+                    weights = _in_all_lanes(builder, w, builder.add(first, builder.mul(w_row, _int(row))))
                     for v, value in enumerate(values):
                         part = sums[row * VECTORS + v]
                         builder.store(multiply_add(builder, [value, weights, builder.load(part)]), part)
@@ -77,12 +77,14 @@ def make_float_tile(rows: int) -> Callable[..., None]:
         taps: Any,
         block: Any,
         w: Any,
+        w_tap: Any,
+        w_row: Any,
         bias: Any,
         low: Any,
         out: Any,
         pitch: Any,
     ) -> Any:
-        return types.void(*[types.intp] * 9), codegen
+        return types.void(*[types.intp] * 11), codegen
 
     return float_tile
 
@@ -157,6 +159,6 @@ def one_tile(f: Any, x: int, unit: int, out: int, pitch: int) -> None:
     """The tile of that unit, of one or the other height."""
     w, bias = f.weights + unit * f.taps * f.tile_rows * 4, f.params + unit * f.tile_rows * 4
     if f.tile_rows == ROWS:
-        float_tile(x, f.tap_offsets, f.taps, f.count, w, bias, f.low, out, pitch)
+        float_tile(x, f.tap_offsets, f.taps, f.count, w, 4 * ROWS, 4, bias, f.low, out, pitch)
     else:
-        small_float_tile(x, f.tap_offsets, f.taps, f.count, w, bias, f.low, out, pitch)
+        small_float_tile(x, f.tap_offsets, f.taps, f.count, w, 4 * FEW, 4, bias, f.low, out, pitch)

@@ -37,6 +37,7 @@ class InstructionKind(IntEnum):
     FLOAT_CONVOLUTION = 17
     RESIZE = 18
     RECURRENT = 19
+    FLOAT_PRODUCT = 20
 
 
 FIELDS = (
@@ -103,7 +104,7 @@ FIELDS = (
     "weights",  # address
     "params",  # address of parameter rows, one value per output channel; QUANTIZE: float32 scales
     "params_pitch",  # bytes between two rows
-    "low",  # smallest and largest value of the result; FLOAT_CONVOLUTION: bits of the smallest
+    "low",  # smallest and largest value of the result; FLOAT_CONVOLUTION, FLOAT_PRODUCT: bits of the smallest
     "high",
     "shift",  # AVERAGE_POOL: fraction bits
     "operation",  # ARITHMETIC, RECURRENT: of engine.simulate.kernels.operations
@@ -122,7 +123,7 @@ FIELDS = (
     # parameters in a row
     "kernel",  # address of the compiled kernel of the kind; 0 until the machine sets it
     "count",  # TABLE, CAST: elements per unit; SOFTMAX: of a row; QUANTIZE: elements that one scale covers;
-    # FLOAT_CONVOLUTION, RECURRENT: products that are summed at once
+    # FLOAT_CONVOLUTION, FLOAT_PRODUCT, RECURRENT: products that are summed at once
 )
 
 INSTRUCTION = np.dtype([(name, np.int64) for name in FIELDS])

@@ -16,14 +16,13 @@ from engine.native.registers import LANES
 from engine.simulate.kernels.memory import copy_bytes, float32_at
 from engine.simulate.kernels.movement import fill
 from engine.simulate.kernels.operations import GRU_OF_PRODUCT, LSTM
+from engine.simulate.kernels.tiles import CHAIN_VECTORS, CHAIN_WIDTH
 from engine.simulate.kernels.tiles import RECURRENT_VECTORS as VECTORS
 from engine.simulate.kernels.tiles import RECURRENT_WIDTH as WIDTH
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _CHAINS = 8
 """Sums of a row's products that run side by side."""
-_ABREAST = 2 if LANES == 16 else 1
-"""Vectors of results whose sums run at the same time, in as many registers as there are."""
 FLOATS = ir.VectorType(F32, LANES)
 A0, A1, A2, A3, A4, A5, A6 = TANH_ABOVE
 B0, B1, B2, B3 = TANH_BELOW
@@ -63,49 +62,46 @@ def add_products(typing_context: Any, x: Any, count: Any, block: Any, w: Any, ou
 
 @intrinsic
 def add_products_of_row(typing_context: Any, x: Any, count: Any, w: Any, out: Any, first: Any, results: Any) -> Any:
-    """``out[c] += sum_k x[k] * w[k, c]`` for :data:`WIDTH` columns from ``first`` on, of ``results`` in all.
+    """``out[c] += sum_k x[k] * w[k, c]`` for :data:`CHAIN_WIDTH` columns from ``first`` on, of ``results`` in all.
 
     The sum is that of :func:`engine.floats.recurrent._products_of_row`. Addresses of float32.
     """
 
     def codegen(context: Any, builder: ir.IRBuilder, _: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, count, w, out, first, results = args
-        sums = [[cgutils.alloca_once(builder, FLOATS) for _ in range(_CHAINS)] for _ in range(_ABREAST)]
+        sums = [[cgutils.alloca_once(builder, FLOATS) for _ in range(_CHAINS)] for _ in range(CHAIN_VECTORS)]
         last, whole = builder.sub(count, _int(1)), builder.sub(count, builder.urem(count, _int(_CHAINS)))
         two, one = (builder.sub(results, builder.urem(results, _int(number))) for number in (4, 2))
 
-        def add(index: ir.Value, k: int, v: int, is_inside: ir.Value | None) -> None:
-            """Products of number ``index`` with neighbouring vectors from ``v`` on, where there is one, to chain k."""
+        def add(index: ir.Value, k: int, is_inside: ir.Value | None) -> None:
+            """Products of number ``index`` with neighbouring vectors, where there is one, to chain k."""
             number = builder.load(_pointer(builder, x, builder.mul(index, _int(4)), F32), align=4)
             factor = _spread(builder, number, F32)
-            for offset, chains in enumerate(sums):
-                row = builder.add(builder.mul(index, _int(4 * WIDTH)), _int(4 * LANES * (v + offset)))
+            for v, chains in enumerate(sums):
+                row = builder.add(builder.mul(index, _int(4 * CHAIN_WIDTH)), _int(4 * LANES * v))
                 product = builder.fmul(factor, builder.load(_pointer(builder, w, row, FLOATS), align=4))
                 if is_inside is not None:
                     product = builder.select(is_inside, product, ir.Constant(FLOATS, None))
                 builder.store(builder.fadd(builder.load(chains[k]), product), chains[k])
 
-        for v in range(0, VECTORS, _ABREAST):
-            for chain in (chain for chains in sums for chain in chains):
-                builder.store(ir.Constant(FLOATS, None), chain)
-            with cgutils.for_range(builder, builder.udiv(count, _int(_CHAINS))) as loop:
-                start = builder.mul(loop.index, _int(_CHAINS))
-                for k in range(_CHAINS):
-                    add(builder.add(start, _int(k)), k, v, None)
-            with builder.if_then(builder.icmp_signed("<", whole, count)):
-                for k in range(_CHAINS - 1):
-                    index = builder.add(whole, _int(k))
-                    is_inside = builder.icmp_signed("<=", index, last)
-                    add(builder.select(is_inside, index, last), k, v, is_inside)
-            for offset, chains in enumerate(sums):
-                place = _spread(builder, builder.add(first, _int(LANES * (v + offset))), I64)
-                place = builder.add(place, ir.Constant(ir.VectorType(I64, LANES), list(range(LANES))))
-                is_left, is_last = (
-                    builder.icmp_signed(">=", place, _spread(builder, start, I64)) for start in (two, one)
-                )
-                total = _chains_joined(builder, [builder.load(chain) for chain in chains], is_left, is_last)
-                at = _pointer(builder, out, _int(4 * LANES * (v + offset)), FLOATS)
-                builder.store(builder.fadd(builder.load(at, align=4), total), at, align=4)
+        for chain in (chain for chains in sums for chain in chains):
+            builder.store(ir.Constant(FLOATS, None), chain)
+        with cgutils.for_range(builder, builder.udiv(count, _int(_CHAINS))) as loop:
+            start = builder.mul(loop.index, _int(_CHAINS))
+            for k in range(_CHAINS):
+                add(builder.add(start, _int(k)), k, None)
+        with builder.if_then(builder.icmp_signed("<", whole, count)):
+            for k in range(_CHAINS - 1):
+                index = builder.add(whole, _int(k))
+                is_inside = builder.icmp_signed("<=", index, last)
+                add(builder.select(is_inside, index, last), k, is_inside)
+        for v, chains in enumerate(sums):
+            place = _spread(builder, builder.add(first, _int(LANES * v)), I64)
+            place = builder.add(place, ir.Constant(ir.VectorType(I64, LANES), list(range(LANES))))
+            is_left, is_last = (builder.icmp_signed(">=", place, _spread(builder, start, I64)) for start in (two, one))
+            total = _chains_joined(builder, [builder.load(chain) for chain in chains], is_left, is_last)
+            at = _pointer(builder, out, _int(4 * LANES * v), FLOATS)
+            builder.store(builder.fadd(builder.load(at, align=4), total), at, align=4)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), codegen
@@ -183,10 +179,10 @@ def recurrent(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
 
     x (in_h steps, in_w rows, groups directions, panels gates, out_c), y Y (in_h, groups, in_w, out_c) and behind it
     the last cells (groups, in_w, out_c), float32. ``left`` is 1 where the first direction goes backwards, as the second
-    does. ``weights`` of a direction, ``group_weights`` bytes: panels (out_c, :data:`WIDTH`) for ``wide`` columns, all
-    gates of an LSTM or two of a GRU, then for ``splits`` columns, a GRU's third. ``params``, rows of ``params_pitch``
-    bytes per direction: biases of all gates, then that of a GRU's product; ``table`` states and cells that it starts
-    with (groups, in_w, 2, out_c).
+    does. ``weights`` of a direction, ``group_weights`` bytes: panels (out_c, :data:`WIDTH`, or :data:`CHAIN_WIDTH` for
+    one row) for ``wide`` columns, all gates of an LSTM or two of a GRU, then for ``splits`` columns, a GRU's third.
+    ``params``, rows of ``params_pitch`` bytes per direction: biases of all gates, then that of a GRU's product;
+    ``table`` states and cells that it starts with (groups, in_w, 2, out_c).
     """
     h, gates, ways = f.out_c, f.panels, f.groups
     sums, extra = float32_at(scratch, f.wide), float32_at(scratch + f.wide * 4, f.splits)
@@ -224,7 +220,7 @@ def recurrent(f: Any, arena: int, scratch: int, begin: int, end: int) -> None:
 @compiled
 def multiply(x: int, count: int, rows: int, block: int, weights: int, results: int, out: int) -> None:
     """Add the products of ``count`` numbers, one of ``rows``, with panels of weights to ``results`` numbers."""
-    for first in range(0, results, WIDTH):
+    for first in range(0, results, CHAIN_WIDTH if rows == 1 else WIDTH):
         if rows == 1:
             add_products_of_row(x, count, weights + first * count * 4, out + first * 4, first, results)
         else:

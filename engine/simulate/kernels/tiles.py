@@ -121,6 +121,10 @@ RECURRENT_VECTORS = 8
 """Sums of a recurrent cell that run side by side, so that none waits for its last addition."""
 RECURRENT_WIDTH = RECURRENT_VECTORS * LANES
 """Columns of a panel of its weights."""
+CHAIN_VECTORS = 2 if LANES == 16 else 1
+"""Vectors of results of a single row, each with eight sums side by side, in as many registers as there are."""
+CHAIN_WIDTH = CHAIN_VECTORS * LANES
+"""Columns of a panel of weights for a single row: they are read one after the other, as caches bring them."""
 
 FEW_FLOAT_ROWS, FLOAT_VECTORS = 4, 2
 """Output channels of a tile of a float convolution, and vectors of neighbouring positions."""

@@ -39,7 +39,7 @@ _PADS_ARE_INPUTS = 11
 """The opset since which the widths of a Pad and what it pads with are inputs."""
 SMALL_INPUT = 1 << 15
 """Bytes of a padded input, up to which a convolution puts it into working memory itself, once for each thread."""
-_SMALLEST, _ZERO = (int(np.float32(value).view(np.int32)) for value in (-np.inf, 0))
+SMALLEST, _ZERO = (int(np.float32(value).view(np.int32)) for value in (-np.inf, 0))
 """Bits of what no result of a convolution is less than, and of what the result of a Relu is not less than."""
 CASTS = frozenset({("float32", "float64"), ("float64", "float32"), ("int8", "int64")})
 """Changes of type that the machine makes."""
@@ -192,7 +192,7 @@ def convolve(
         tile_rows=height,
         count=at_once,
         group_weights=inside * wide * 4,
-        low=_SMALLEST,
+        low=SMALLEST,
         tap_offsets=program.address(offsets.astype(np.int64)),
         weights=program.address(packed[0].swapaxes(2, 3)),
         params=program.address(packed[1]),

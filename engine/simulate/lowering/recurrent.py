@@ -1,4 +1,4 @@
-"""Lowering of LSTM and GRU that stay on the CPU: products with the input as one convolution, then the steps."""
+"""Lowering of LSTM and GRU that stay on the CPU: products with the input, then the steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.floats.convolution import RowWindow
 from engine.floats.recurrent import GATES, RecurrentCell, block, cell_of
-from engine.simulate.kernels import operations
+from engine.simulate.kernels import operations, tiles
+from engine.simulate.kernels.float_product import SCRATCH
 from engine.simulate.kernels.instructions import InstructionKind
-from engine.simulate.kernels.tiles import RECURRENT_WIDTH as WIDTH
 from engine.simulate.lowering.common import NotLowered
-from engine.simulate.lowering.floats import convolve
-from engine.simulate.lowering.movement import concat, transpose
+from engine.simulate.lowering.floats import SMALLEST
+from engine.simulate.lowering.movement import concat
 from engine.simulate.program import Assembler, Operand, Tensor
 
 Floats = NDArray[np.float32]
@@ -33,15 +32,14 @@ def lower_recurrent(node: ir.Node, given: Sequence[Operand], program: Assembler)
     if steps * rows == 1:
         raise NotLowered("it has one step, whose product with the input has another order of sums")
     ways, hidden, gates = len(cell.backwards), cell.hidden, GATES[cell.op_type]
-    columns = transpose(x.shaped(steps * rows, inputs), (1, 0), program).shaped(1, inputs, steps * rows)
-    weights = cell.weights.reshape(ways * gates * hidden, inputs, 1)
-    products = convolve(columns, weights, None, RowWindow(0, 0, 1, 1, 1), block(inputs, gates * hidden), program)
-    products = transpose(products.shaped(ways * gates * hidden, steps * rows), (1, 0), program)
+    products = _multiplied(x.shaped(steps * rows, inputs), cell.weights.reshape(-1, inputs), program)
     y = program.tensor((steps * ways * rows * hidden + ways * rows * hidden,), np.float32)
     first = gates if cell.op_type == "LSTM" else 2
-    panels = [_packed(cell.recurrence[:, : first * hidden]), _packed(cell.recurrence[:, first * hidden :])]
+    width = tiles.CHAIN_WIDTH if rows == 1 else tiles.RECURRENT_WIDTH
+    parts = cell.recurrence[:, : first * hidden], cell.recurrence[:, first * hidden :]
+    panels = [_packed(part, width) for part in parts]
     packed = np.concatenate([panel.reshape(ways, -1) for panel in panels], axis=1)
-    wide, rest = (panel.shape[1] * WIDTH for panel in panels)
+    wide, rest = (panel.shape[1] * width for panel in panels)
     biases = _biases(cell)
     program.emit(
         InstructionKind.RECURRENT,
@@ -68,6 +66,28 @@ def lower_recurrent(node: ir.Node, given: Sequence[Operand], program: Assembler)
     return results
 
 
+def _multiplied(x: Tensor, weights: Floats, program: Assembler) -> Tensor:
+    """:func:`engine.floats.recurrent.products_added` of several rows (rows, count) with weights (results, count)."""
+    rows, (results, count) = x.shape[0], weights.shape
+    y = program.tensor((rows, results), np.float32)
+    panels = _packed(weights[None], tiles.FLOAT_WIDTH)[0]
+    # The last panel ends with the last result: its tile overlaps the one before.
+    panels[-1] = weights[max(results - tiles.FLOAT_WIDTH, 0) :].T if results >= tiles.FLOAT_WIDTH else panels[-1]
+    program.emit(
+        InstructionKind.FLOAT_PRODUCT,
+        {"x": x, "y": y},
+        units=len(panels),
+        scratch=SCRATCH,
+        **{"in_h": rows, "out_c": results, "taps": count},
+        count=block(count, results),
+        low=SMALLEST,
+        tap_offsets=program.address(np.arange(count) * panels.strides[1]),
+        weights=program.address(panels),
+        params=program.address(np.full(tiles.FLOAT_ROWS, -0.0, np.float32)),
+    )
+    return y
+
+
 def _last(backwards: Sequence[bool], steps: int) -> list[int]:
     """Where the last step of each direction is in Y, in rows of one direction."""
     return [(0 if back else steps - 1) * len(backwards) + way for way, back in enumerate(backwards)]
@@ -79,13 +99,13 @@ def _operation(cell: RecurrentCell) -> int:
     return operations.GRU_OF_PRODUCT if cell.resets_product else operations.GRU_OF_STATE
 
 
-def _packed(weights: Floats) -> Floats:
-    """Weights (directions, results, count) as panels (directions, panels, count, columns), zeros where nothing is."""
+def _packed(weights: Floats, width: int) -> Floats:
+    """Weights (directions, results, count) as panels (directions, panels, count, width), zeros where nothing is."""
     ways, results, count = weights.shape
-    panels = -(-results // WIDTH)
-    padded = np.zeros((ways, panels * WIDTH, count), np.float32)
+    panels = -(-results // width)
+    padded = np.zeros((ways, panels * width, count), np.float32)
     padded[:, :results] = weights
-    return np.ascontiguousarray(padded.reshape(ways, panels, WIDTH, count).swapaxes(2, 3))
+    return np.ascontiguousarray(padded.reshape(ways, panels, width, count).swapaxes(2, 3))
 
 
 def _biases(cell: RecurrentCell) -> Floats:
