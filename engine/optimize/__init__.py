@@ -19,17 +19,9 @@ from engine.optimize.activations import (
     HardSigmoidToHardSwish,
     StandardActivations,
 )
-from engine.optimize.affine import (
-    AffineToDepthwise,
-    FactorBetweenReshapes,
-    FoldAffineIntoNext,
-    FoldAffineIntoPrevious,
-    FoldChannelsIntoNext,
-    FoldNormThroughConcat,
-    FoldPadIntoConv,
-    NormOfRowsToProduct,
-    mark_factors,
-)
+from engine.optimize.affine_apart import AffineToDepthwise, FactorBetweenReshapes, NormOfRowsToProduct, mark_factors
+from engine.optimize.affine_next import FoldAffineIntoNext, FoldChannelsIntoNext, FoldPadIntoConv
+from engine.optimize.affine_previous import FoldAffineIntoPrevious, FoldNormThroughConcat
 from engine.optimize.arithmetic import (
     DivToReciprocal,
     ExpandConstants,

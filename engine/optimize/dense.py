@@ -115,6 +115,10 @@ class GemmToConv(GemmOfMapToConv):
         return is_float and static_shape(source) is not None and dense_of(node) is not None
 
 
+GEMMS = frozenset({GemmOfMapToConv.__name__, GemmToConv.__name__})
+"""The passes that make a convolution of a ``Gemm``: what is added between two of them is part of the first."""
+
+
 class MatMulToConv(NodePass):
     """``MatMul`` by a constant matrix becomes a 1x1 convolution of a map whose channels are its last axis.
 

@@ -4,7 +4,7 @@ There they meet others that undo them, and the arithmetic runs on the tensor tha
 this everywhere, whether anything is undone in the end or not: tensors named ``<y>_transpose``, ``<y>_reshape`` and
 ``<y>_transpose_reshape`` in all 15 networks with arithmetic behind a movement. What has become a depthwise convolution
 lets nothing pass: a factor per channel of a map that an earlier round left
-(:func:`engine.optimize.affine.mark_factors`).
+(:func:`engine.optimize.affine_apart.mark_factors`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import MARK_CONVOLUTION, attribute, own_name, static_shape
-from engine.optimize.affine import becomes_depthwise, takes_in_next
+from engine.optimize.affine import becomes_depthwise
+from engine.optimize.affine_previous import takes_in_next
 from engine.optimize.base import (
     ELEMENTWISE,
     Array,

@@ -28,9 +28,8 @@ from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import sentence_of
 from engine.ops.registry import rule_for
-from engine.optimize.affine import GEMMS
 from engine.optimize.constants import LiftConstants
-from engine.optimize.dense import MARK_PRODUCT
+from engine.optimize.dense import GEMMS, MARK_PRODUCT
 from engine.optimize.sink import SinkReshapeBehindSoftmax
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu

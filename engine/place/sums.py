@@ -21,7 +21,8 @@ from engine.ir import (
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.float_nodes import given, is_constant
 from engine.ops.core.unit_conv import UNIT_CONV
-from engine.optimize.affine import Affine, depthwise_convolution
+from engine.optimize.affine import Affine
+from engine.optimize.affine_apart import depthwise_convolution
 from engine.place.calibration import calibrate_weight
 from engine.place.options import INT8
 from engine.rulebook.name import NamedPart, NameSite, Naming

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from engine.optimize.affine import mark_factors
+from engine.optimize.affine_apart import mark_factors
 from engine.optimize.sink import (
     ELEMENTWISE,
     SinkReshape,
