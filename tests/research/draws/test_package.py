@@ -33,9 +33,3 @@ def test_networks_of_another_seed_are_other_networks_on_one_core() -> None:
     apart = latency_draw("network_o0", 2, "bernoulli2", max(APART))
     assert (apart.level, apart.cores, apart.key[3]) == (OptimizeLevel.O0, 1, max(APART))
     assert apart.model.SerializeToString() != latency_draw("network_o0", 2, "bernoulli2").model.SerializeToString()
-
-
-def test_products_of_matrices_are_asked_alone() -> None:
-    net = latency_draw("matmul", 0, "bayes-e").model
-    assert [node.op_type for node in net.graph.node] == ["MatMul"]
-    assert len(net.graph.input) == 2
