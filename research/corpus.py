@@ -1,6 +1,6 @@
 """Measured compilations: reading ``latency.jsonl`` and building the schedules that its rows describe.
 
-A row's ``spec`` declares a network layer by layer. :func:`schedule_of_row` turns it into the schedule that the compiler
+A row's ``spec`` declares a network layer by layer. :func:`network_of_row` turns it into the schedule that the compiler
 would make of it, without converting a model, so that the fit of the constants takes seconds. Operators that the reader
 does not know make it return ``None``; such rows do not take part in the fit.
 """
@@ -75,12 +75,6 @@ def read_rows(path: Path) -> tuple[MeasuredRow, ...]:
         return tuple(MeasuredRow.model_validate(json.loads(line)) for line in lines if line.strip())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a corpus of measured compilations: {error}") from error
-
-
-def schedule_of_row(row: MeasuredRow, latency: Latency, memory: Memory) -> Schedule | None:
-    """The schedule of a row's network, or ``None`` where it is no chain or graph of known operators."""
-    network = network_of_row(row, latency)
-    return None if network is None else network.schedule(memory)
 
 
 def network_of_row(row: MeasuredRow, latency: Latency) -> MeasuredNetwork | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,8 +45,6 @@ from engine.terms import (
     Layout,
     OptimizeLevel,
 )
-
-logger = logging.getLogger("engine.config")
 
 
 class NodeInfo(Group):

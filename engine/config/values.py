@@ -85,10 +85,6 @@ def _parse_floats(text: str) -> tuple[float, ...]:
     return values
 
 
-def _blank_to_none(value: Any) -> Any:
-    return None if isinstance(value, str) and not value.strip() else value
-
-
 def _exact_bool(value: Any) -> Any:
     """YAML's booleans and their names as text; no numbers."""
     if isinstance(value, bool):
@@ -134,7 +130,6 @@ Options = Annotated[tuple[str, ...], BeforeValidator(split_options)]
 Flag = Annotated[bool, BeforeValidator(_exact_bool)]
 Count = Annotated[int, BeforeValidator(_no_flag)]
 Fraction = Annotated[float, BeforeValidator(_no_flag)]
-Text = Annotated[str | None, BeforeValidator(_blank_to_none)]
 NumbersPerInput = Annotated[tuple[tuple[float, ...], ...], BeforeValidator(_parse_numbers)]
 ShapePerInput = Annotated[tuple[tuple[int, ...] | None, ...], BeforeValidator(_parse_shapes)]
 ValuesPerInput = Annotated[Mapping[str, tuple[float, ...]], BeforeValidator(parse_values)]

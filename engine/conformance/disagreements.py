@@ -159,15 +159,6 @@ def warnings_for(network: ir.Model, march: str, settings: Set[str] = DEFAULT_SET
     return tuple(found)
 
 
-def as_markdown() -> str:
-    """The table of the documentation."""
-    lines = ["| | network | node | stage | cause | effect | explain warns at |", "|---|---|---|---|---|---|---|"]
-    for index, item in enumerate(known(), 1):
-        cells = (str(index), item.network, f"`{item.node}`", item.stage.value, item.cause, item.effect)
-        lines.append(f"| {' | '.join((*cells, item.where or 'nothing: what brings it is unknown'))} |")
-    return "\n".join(lines)
-
-
 def _largest(node: ir.Node, name: str) -> float:
     attribute = node.attributes.get(name)
     return float("-inf") if attribute is None else float(np.max(np.asarray(attribute.value, np.float64)))

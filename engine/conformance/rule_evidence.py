@@ -208,13 +208,6 @@ def _threshold(term: Term, answer: PlacementAnswer) -> float | None:
     return behind_gates(term.gates, threshold) if isinstance(term, Gated) and threshold is not None else threshold
 
 
-def placement_departures(placed: ir.Model, answer: PlacementAnswer) -> tuple[str, ...]:
-    """Aspects and names at which the original decided otherwise."""
-    return tuple(
-        sorted(f"{aspect} of {name}" for (aspect, name), holds in compared(placed, answer).items() if not holds)
-    )
-
-
 def agreement(placed: ir.Model, answer: PlacementAnswer) -> int:
     """How many more decisions of ``placed`` are the original's than are not."""
     return sum(1 if holds else -1 for holds in compared(placed, answer).values())

@@ -118,21 +118,17 @@ def convert_colour(
     return pack_nv12(_truncate(yuv))
 
 
-def to_model_input(images: Images, spec: InputSpec) -> NDArray[np.float32]:
-    """Run-time images as the input of the float stages.
+def to_quantized_input(images: Images, spec: InputSpec, layout: Layout) -> NDArray[np.int8]:
+    """Run-time images as the input of the quantised stage.
 
     Args:
         images: uint8, in ``spec.type_rt`` and ``spec.layout_rt`` (NHWC where that is not given), or packed nv12.
         spec: the input.
+        layout: of the result.
 
     Returns:
-        float32 minus 128, in the layout of the float model.
+        int8: the images minus 128.
     """
-    return _in_layout(_unpacked(images, spec).astype(np.float32) - np.float32(INPUT_OFFSET), spec)
-
-
-def to_quantized_input(images: Images, spec: InputSpec, layout: Layout) -> NDArray[np.int8]:
-    """Run-time images, as for :func:`to_model_input`, as the input of the quantised stage: int8 in ``layout``."""
     pixels = (_unpacked(images, spec).astype(np.int16) - INPUT_OFFSET).astype(np.int8)
     return np.ascontiguousarray(pixels if layout is Layout.NHWC else pixels.transpose(0, 3, 1, 2))
 
@@ -177,13 +173,6 @@ def in_run_time_order(images: Images, spec: InputSpec) -> Images | None:
     if spec.type_train is spec.type_rt:
         return images
     return images[..., ::-1] if {spec.type_train, spec.type_rt} == {InputType.RGB, InputType.BGR} else None
-
-
-def as_trained(images: Images, spec: InputSpec) -> NDArray[np.float32]:
-    """What run-time images become in the training format, before mean and scale: float32, shape (N, H, W, C)."""
-    images = _unpacked(images, spec)
-    matrix = conversion_matrix(spec.type_rt, spec.type_train, spec.space_and_range)
-    return images.astype(np.float32) if matrix is None else matrix.apply(images)
 
 
 def pack_nv12(yuv: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -178,12 +178,6 @@ def _producer_of(movement: ir.Node) -> ir.Node | None:
     return None if value is None else value.producer()
 
 
-def _is_one_number(node: ir.Node) -> bool:
-    """Whether every constant operand of ``node`` is a single number."""
-    arrays = [array for array in map(initializer_of, node.inputs) if array is not None]
-    return all(array.size == 1 for array in arrays)
-
-
 def _is_quotient(node: ir.Node) -> bool:
     """Whether ``node`` multiplies by a reciprocal."""
     factors = [value.producer() for value in node.inputs if value is not None]

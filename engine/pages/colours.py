@@ -20,16 +20,3 @@ WORSE_BETTER: list[list[float | str]] = [[0, "#e69f00"], [0.5, "#f3f0e6"], [1, "
 
 SEQUENTIAL = "Cividis"
 """From little (dark blue) to much (yellow)."""
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance of ``#rrggbb``, 0..1 (WCAG 2.2)."""
-    levels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in levels)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(first: str, second: str) -> float:
-    """Contrast of two colours, 1..21 (WCAG 2.2)."""
-    low, high = sorted((luminance(first), luminance(second)))
-    return (high + 0.05) / (low + 0.05)

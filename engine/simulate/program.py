@@ -170,13 +170,11 @@ class Program:
     initial: tuple[tuple[Tensor, Array], ...]
     constants: tuple[Array, ...]
 
-    def new_arena(self) -> NDArray[np.uint8]:
-        """An arena, constant operands filled in."""
-        arena: NDArray[np.uint8] = self.new_arenas(1)[0, : self.arena_bytes]
-        return arena
-
     def new_arenas(self, count: int) -> NDArray[np.uint8]:
-        """Several arenas, one behind the other: (count, bytes), each from a multiple of :data:`ALIGNMENT` on."""
+        """Arenas, constant operands filled in, one behind the other: (count, bytes).
+
+        Each begins at a multiple of :data:`ALIGNMENT`.
+        """
         pitch = _aligned(self.arena_bytes)
         arenas = aligned_zeros(count * pitch).reshape(count, pitch)
         for tensor, array in self.initial:

@@ -16,9 +16,6 @@ from harness.gates.verdicts import Check, Verdict
 from harness.trials.tasks import Bench
 from harness.trials.trial import TrialResult, TrialSpec
 
-NIGHTS = 14
-"""Nights after which every trial was computed anew once."""
-
 CHECK = "reproducible"
 """Name of the check in a verdict."""
 

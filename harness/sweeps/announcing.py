@@ -21,8 +21,6 @@ from harness.report.summary import github_annotations, gitlab_annotations, markd
 
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 GITLAB_FILE = "gl-annotations.json"
-WEBHOOK = "PTQLAB_WEBHOOK"
-"""Environment variable that names the webhook's address, which is a secret where it holds a token."""
 _SECONDS = 10.0
 """Seconds that a webhook may take to answer."""
 

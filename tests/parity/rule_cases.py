@@ -27,8 +27,8 @@ from engine.conformance.rule_evidence import (
     PlacementAnswer,
     agreement,
     answer_of,
+    compared,
     needed_by,
-    placement_departures,
     subject_of,
 )
 from engine.errors import PtqlabError
@@ -54,6 +54,13 @@ _LARGEST = 64
 """Elements of a constant that is kept as it is."""
 _MOST_BYTES = 50_000
 _MOST_NODES = 50
+
+
+def placement_departures(placed: ir.Model, answer: PlacementAnswer) -> tuple[str, ...]:
+    """Aspects and names at which the original decided otherwise."""
+    return tuple(
+        sorted(f"{aspect} of {name}" for (aspect, name), holds in compared(placed, answer).items() if not holds)
+    )
 
 
 @dataclass(frozen=True)

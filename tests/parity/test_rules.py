@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.conformance.rule_evidence import DROPPABLE, agreement, needed_by, placement_departures, signature
+from engine.conformance.rule_evidence import DROPPABLE, agreement, needed_by, signature
 from engine.rulebook.book import BOOK, RULES
-from tests.parity.rule_cases import ON_DATA, RuleCase, rule_cases
+from tests.parity.rule_cases import ON_DATA, RuleCase, placement_departures, rule_cases
 
 CASES = rule_cases()
 WITHOUT_CASE = {

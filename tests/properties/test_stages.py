@@ -13,6 +13,7 @@ from engine.frontend import colour
 from engine.ir import ACTIVATION_QUANT_ATTRS, calibration_nodes, load_model, save_model, to_bytes
 from engine.optimize import optimize
 from engine.simulate import Session
+from tests.engine.frontend.images import as_trained, to_model_input
 from tests.properties.stages import MARCHES, Stages, evidence
 from tests.strategies.graphs import GraphCase, graph_cases
 from tests.strategies.images import ImageCase, image_cases
@@ -44,10 +45,10 @@ def test_original_equals_source_with_preprocessing_by_hand(case: ImageCase) -> N
     trained = colour.convert_colour(case.pixels, spec.type_train, spec.type_train)
     stages = Stages(case.model, trained, "bayes-e", (spec,))
     runtime = colour.convert_colour(case.pixels, spec.type_train, spec.type_rt)
-    fed = colour.to_model_input(runtime, spec)
+    fed = to_model_input(runtime, spec)
     mean = np.reshape(np.asarray(spec.mean or (0.0,), np.float32), (-1, 1, 1))
     scale = np.reshape(np.asarray(spec.scale or (1.0,), np.float32), (-1, 1, 1))
-    seen = colour.as_trained(runtime, spec).transpose(0, 3, 1, 2)
+    seen = as_trained(runtime, spec).transpose(0, 3, 1, 2)
     by_hand = (seen.astype(np.float32) - mean) * scale
     with evidence("original", stages, case.blocks, "original_float", pixels=case.pixels):
         expected = outputs(stages.source, "x", by_hand)

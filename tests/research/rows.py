@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from research.corpus import MeasuredRow
+from engine.chips.latency import Latency
+from engine.compile.memory import Memory
+from engine.compile.schedule import Schedule
+from research.corpus import MeasuredRow, network_of_row
 
 
 def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> MeasuredRow:
@@ -25,3 +28,9 @@ def row(channels: int, size: int, kernel: int, latency_us: float = 1.0) -> Measu
         stored_bytes=0,
         subgraphs=1,
     )
+
+
+def schedule_of_row(row: MeasuredRow, latency: Latency, memory: Memory) -> Schedule | None:
+    """The schedule of a row's network, or ``None`` where it is no chain or graph of known operators."""
+    network = network_of_row(row, latency)
+    return None if network is None else network.schedule(memory)

@@ -10,8 +10,7 @@ from engine.compile.compiler import CompileOptions, memory_of
 from engine.perf.performance import estimate_subgraph
 from research.cases import MeasuredCase, errors_of
 from research.constants import START, fit_constants
-from research.corpus import schedule_of_row
-from tests.research.rows import row
+from tests.research.rows import row, schedule_of_row
 
 
 @pytest.mark.nightly

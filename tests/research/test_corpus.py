@@ -6,8 +6,8 @@ from engine.chips.latency import load_latency
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.memory import Memory
 from engine.perf.performance import estimate_subgraph
-from research.corpus import schedule_of_row
-from tests.research.rows import row
+from research.corpus import network_of_row
+from tests.research.rows import row, schedule_of_row
 
 
 def test_nv12_images_are_half_the_bytes_of_packed_ones() -> None:
@@ -24,7 +24,7 @@ def test_nv12_images_are_half_the_bytes_of_packed_ones() -> None:
 
 def test_unknown_operators_are_left_out() -> None:
     unknown = row(8, 8, 1).model_copy(update={"spec": {"in": {"d": [1, 8, 8, 8]}, "layers": [{"op": "topk"}]}})
-    assert schedule_of_row(unknown, load_latency("bayes-e"), Memory(0, 0)) is None
+    assert network_of_row(unknown, load_latency("bayes-e")) is None
 
 
 def test_dilation_is_read() -> None:

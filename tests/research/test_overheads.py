@@ -12,7 +12,6 @@ from engine.chips.latency.overhead import Measured, Overhead
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.schedule import Schedule
 from engine.terms import OptimizeLevel
-from research.corpus import schedule_of_row
 from research.deployed import Deployed, Figures
 from research.overheads import (
     MeasuredPart,
@@ -23,7 +22,7 @@ from research.overheads import (
     latency_us,
     parts_of,
 )
-from tests.research.rows import row
+from tests.research.rows import row, schedule_of_row
 
 FILE = load_latency("bayes-e")
 TRUTH = FILE.model_copy(

@@ -8,10 +8,9 @@ from engine.chips.latency import Latency, load_latency
 from engine.chips.latency.overhead import Overhead
 from engine.compile.compiler import CompileOptions, memory_of
 from engine.compile.schedule import Schedule
-from research.corpus import schedule_of_row
 from research.overheads import MeasuredPart, latency_us
 from research.rates import START, fit_rates, start_of
-from tests.research.rows import row
+from tests.research.rows import row, schedule_of_row
 
 FILE = load_latency("bayes-e")
 STARTED = FILE.model_copy(update={"fitted": FILE.fitted.model_copy(update=start_of("bayes-e"))})

@@ -147,19 +147,6 @@ def hunt(plan: HuntPlan, ask: Ask, watcher: Watcher | None = None) -> Findings:
         return _Hunt(plan, ask, measurer, watcher or Watcher()).run()
 
 
-def read_findings(folder: Path) -> Findings:
-    """What the hunt in ``folder`` has found so far.
-
-    Raises:
-        ConfigError: there is none, or it cannot be read.
-    """
-    settings = _settings(folder)
-    if settings is None:
-        raise ConfigError(f"{folder}: holds no hunt, which would have {SETTINGS}")
-    outcomes = _outcomes(folder)
-    return Findings(settings, outcomes, _sorted_groups(read_groups(folder), outcomes))
-
-
 class _Hunt:
     """One run of it."""
 

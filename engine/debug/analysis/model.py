@@ -133,12 +133,6 @@ class DebugModel:
             raise ConfigError(f"node {name!r} is a calibration node; a regular node is needed")
         return str(self.nodes[name].outputs[0].name)
 
-    def in_variant(self, variant: Variant) -> ir.Model:
-        """A copy of the model in which exactly ``variant`` quantises."""
-        copy = self.model.clone()
-        switch(copy, variant)
-        return copy
-
 
 def _read(model_or_file: ModelOrFile) -> ir.Model:
     if isinstance(model_or_file, ir.Model):

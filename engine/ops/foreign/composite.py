@@ -118,18 +118,6 @@ def expand_as(graph: ir.Graph, node: ir.Node, form: Expand) -> Sequence[ir.Node]
     return expansion.nodes
 
 
-def function_of(op_type: str) -> Function:
-    """The element-wise function of composite ``op_type``.
-
-    Raises:
-        KeyError: there is no such composite or it is not element-wise.
-    """
-    function = COMPOSITES[op_type].function
-    if function is None:
-        raise KeyError(op_type)
-    return function
-
-
 def swish(x: Array, _: Mapping[str, Any]) -> Array:
     """``x * sigmoid(x)``."""
     return np.asarray(x * sigmoid(x))

@@ -11,10 +11,19 @@ from onnx import ModelProto, TensorProto, helper
 from engine.chips import MEASURED_MARCHES
 from engine.config import parse_config
 from engine.conformance.departure import ComparedStage
-from engine.conformance.disagreements import Construct, Disagreement, as_markdown, known, settings_of
+from engine.conformance.disagreements import Construct, Disagreement, known, settings_of
 from tests.configurations import FEATUREMAP
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "conformance.md"
+
+
+def as_markdown() -> str:
+    """The table of the documentation."""
+    lines = ["| | network | node | stage | cause | effect | explain warns at |", "|---|---|---|---|---|---|---|"]
+    for index, item in enumerate(known(), 1):
+        cells = (str(index), item.network, f"`{item.node}`", item.stage.value, item.cause, item.effect)
+        lines.append(f"| {' | '.join((*cells, item.where or 'nothing: what brings it is unknown'))} |")
+    return "\n".join(lines)
 
 
 def model() -> ModelProto:

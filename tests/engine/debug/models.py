@@ -10,6 +10,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from engine.calibrate import CalibrationOptions, StatisticsOptions, calibrate, calibration_tensors, collect
+from engine.debug.analysis.model import DebugModel
+from engine.debug.analysis.variants import Variant, switch
 from engine.frontend import preprocess
 from engine.frontend.onnx import load_onnx
 from engine.ir import shape_of
@@ -28,6 +30,13 @@ def zoo(name: str) -> tuple[ir.Model, dict[str, NDArray[np.float32]]]:
     feed = random_feed(optimized, 3)
     statistics = collect(optimized, calibration_tensors(placed), feed, StatisticsOptions())
     return calibrate(placed, statistics, CalibrationOptions()), feed
+
+
+def in_variant(model: DebugModel, variant: Variant) -> ir.Model:
+    """A copy of ``model`` in which exactly ``variant`` quantises."""
+    copy = model.model.clone()
+    switch(copy, variant)
+    return copy
 
 
 def random_feed(model: ir.Model, samples: int, seed: int = 0) -> dict[str, NDArray[np.float32]]:

@@ -17,6 +17,7 @@ from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
 from engine.terms import InputType, Layout, SpaceAndRange
+from tests.engine.frontend.images import as_trained, to_model_input
 
 RNG = np.random.default_rng(5)
 
@@ -56,7 +57,7 @@ def test_calibration_data_give_the_thresholds_of_the_original(reference_dir: Pat
 def test_yuv_and_back_is_close(space: SpaceAndRange) -> None:
     rgb = np.repeat(np.repeat(images(), 2, axis=1), 2, axis=2)
     spec = InputSpec(name="x", type_train="rgb", type_rt="nv12", space_and_range=space)
-    back = colour.as_trained(colour.convert_colour(rgb, InputType.RGB, InputType.NV12, space), spec)
+    back = as_trained(colour.convert_colour(rgb, InputType.RGB, InputType.NV12, space), spec)
     assert np.abs(back - rgb).max() < 6
 
 
@@ -65,21 +66,21 @@ def test_yuv_and_back_is_close(space: SpaceAndRange) -> None:
 def test_channel_order_is_undone_exactly(train: str, runtime: str) -> None:
     pixels = images()
     spec = InputSpec(name="x", type_train=train, type_rt=runtime)
-    np.testing.assert_array_equal(colour.as_trained(colour.convert_colour(pixels, train, runtime), spec), pixels)
+    np.testing.assert_array_equal(as_trained(colour.convert_colour(pixels, train, runtime), spec), pixels)
 
 
 def test_calibration_and_runtime_agree_where_nothing_is_rounded() -> None:
     pixels = images()
     for runtime in ("rgb", "bgr", "nv12"):
         spec = InputSpec(name="x", type_train="rgb", type_rt=runtime)
-        fed = colour.to_model_input(colour.convert_colour(pixels, InputType.RGB, spec.type_rt), spec)
+        fed = to_model_input(colour.convert_colour(pixels, InputType.RGB, spec.type_rt), spec)
         np.testing.assert_array_equal(colour.calibration_input(pixels, spec), fed)
 
 
 def test_layout_follows_the_float_model() -> None:
     pixels = images()
     spec = InputSpec(name="x", type_train="rgb", type_rt="rgb", layout_train=Layout.NHWC)
-    np.testing.assert_array_equal(colour.to_model_input(pixels, spec), pixels.astype(np.float32) - 128)
+    np.testing.assert_array_equal(to_model_input(pixels, spec), pixels.astype(np.float32) - 128)
 
 
 def test_nv12_packing_is_undone_on_blocks() -> None:

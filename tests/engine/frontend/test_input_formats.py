@@ -23,6 +23,7 @@ from engine.frontend.preprocess import insert
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
 from engine.terms import SUPPORTED_CONVERSIONS, InputType, Layout, NormType, SpaceAndRange
+from tests.engine.frontend.images import to_model_input
 from tests.engine.frontend.networks import network, saved
 
 PAIRS = [(train, runtime) for train, allowed in SUPPORTED_CONVERSIONS.items() for runtime in allowed]
@@ -98,7 +99,7 @@ def check_image(
     delivered = colour.convert_colour(image, spec.type_train, spec.type_rt, spec.space_and_range)
     if spec.layout_rt is Layout.NCHW:
         delivered = delivered.transpose(0, 3, 1, 2)
-    fed = colour.to_model_input(delivered, spec)
+    fed = to_model_input(delivered, spec)
     found = converted(fed)
     lossless = spec.type_train is InputType.YUV444 and spec.type_rt is InputType.YUV444
     loss = 0.0 if lossless else LOSS.get(spec.type_rt, 0.0)

@@ -19,6 +19,7 @@ from engine.frontend.preprocess import insert, saved_inputs
 from engine.ir import to_bytes
 from engine.ops.foreign.composite import expand_composites
 from engine.terms import Layout
+from tests.engine.frontend.images import as_trained, to_model_input
 from tests.engine.frontend.networks import convolution, network, saved
 
 GOLDENS = ("p_rgb", "p_gray", "p_imn", "p_mean", "p_nv12", "p_rgb2bgr", "p_yuv")
@@ -76,10 +77,10 @@ def test_equals_preprocessing_by_hand(
     source = load_onnx(saved(convolution(), tmp_path))
     pixels = np.random.default_rng(2).integers(0, 256, (1, 8, 8, 3), dtype=np.uint8)
     image = colour.convert_colour(pixels, spec.type_train, spec.type_rt)
-    by_hand = (colour.as_trained(image, spec) - np.float32(mean or 0)) * np.float32(scale)
+    by_hand = (as_trained(image, spec) - np.float32(mean or 0)) * np.float32(scale)
     (expected,) = onnxruntime.InferenceSession(to_bytes(source)).run(None, {"x": by_hand.transpose(0, 3, 1, 2)})
     (actual,) = onnxruntime.InferenceSession(to_bytes(expand_composites(insert(source, [spec])))).run(
-        None, {"x": colour.to_model_input(image, spec)}
+        None, {"x": to_model_input(image, spec)}
     )
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
 
@@ -97,10 +98,10 @@ def test_channels_last_models(tmp_path: Path) -> None:
     assert node.attributes["data_format"].value == "NHWC"
     pixels = np.random.default_rng(1).integers(0, 256, (1, 8, 8, 3), dtype=np.uint8)
     (expected,) = onnxruntime.InferenceSession(to_bytes(source)).run(
-        None, {"x": colour.as_trained(pixels, spec) - np.float32([1, 2, 3])}
+        None, {"x": as_trained(pixels, spec) - np.float32([1, 2, 3])}
     )
     (actual,) = onnxruntime.InferenceSession(to_bytes(expand_composites(original))).run(
-        None, {"x": colour.to_model_input(pixels, spec)}
+        None, {"x": to_model_input(pixels, spec)}
     )
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-2)
 

@@ -7,11 +7,24 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from engine.pages.colours import BPU_COLOUR, CPU_COLOUR, PALETTE, SYMBOLS, WORSE_BETTER, contrast, luminance
+from engine.pages.colours import BPU_COLOUR, CPU_COLOUR, PALETTE, SYMBOLS, WORSE_BETTER
 
 DEUTERANOPIA = np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]])
 PROTANOPIA = np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]])
 """Linear sRGB as it is seen: Machado, Oliveira, Fernandes (2009), severity 1."""
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb``, 0..1 (WCAG 2.2)."""
+    levels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in levels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast of two colours, 1..21 (WCAG 2.2)."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def seen(colour: str, kind: np.ndarray) -> np.ndarray:

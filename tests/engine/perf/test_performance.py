@@ -17,9 +17,10 @@ from engine.ir import load_model
 from engine.perf.performance import Performance, estimate, estimate_subgraph, frames_per_run
 from engine.terms import OptimizeLevel
 from research.cases import cases_of, counted, ddr_errors, errors_of, networks_of
-from research.corpus import read_rows, schedule_of_row
+from research.corpus import read_rows
 from research.report import rank_correlation
 from tests.golden_cases import BUNDLED
+from tests.research.rows import schedule_of_row
 
 RESIDUAL = BUNDLED / "conversions" / "res.quant.onnx"
 

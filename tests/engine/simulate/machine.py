@@ -22,11 +22,17 @@ from engine.simulate.program import Assembler, Instruction, Operand, Program, Py
 Array = NDArray[Any]
 
 
+def arena_of(program: Program) -> NDArray[np.uint8]:
+    """An arena of ``program``, constant operands filled in."""
+    arena: NDArray[np.uint8] = program.new_arenas(1)[0, : program.arena_bytes]
+    return arena
+
+
 def run(program: Assembler, feeds: Sequence[tuple[Tensor, Array]], result: Tensor) -> Array:
     """What ``program`` leaves in ``result``, on one thread."""
     program.keep(result)
     finished = program.finish()
-    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena, scratch = arena_of(finished), aligned_zeros(finished.scratch_bytes)
     for tensor, array in feeds:
         tensor.view(arena)[...] = array
     for part in finished.parts:

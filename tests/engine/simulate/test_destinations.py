@@ -26,7 +26,7 @@ from engine.simulate.lowering.pooling import lower_max_pool
 from engine.simulate.lowering.transposed import lower_transposed_convolution
 from engine.simulate.program import Assembler, PythonStep, Tensor, aligned_zeros
 from tests.cpu import needs_cpu
-from tests.engine.simulate.machine import call, kinds
+from tests.engine.simulate.machine import arena_of, call, kinds
 
 Array = NDArray[Any]
 Build = Callable[[Assembler, Tensor], Sequence[Tensor]]
@@ -92,7 +92,7 @@ def computed(
         store_where_read(program)
         addresses = reach_outside(program, {"x": x}, {str(k): tensor for k, tensor in enumerate(results)})
     finished = program.finish()
-    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena, scratch = arena_of(finished), aligned_zeros(finished.scratch_bytes)
     arena[...] = 99  # what a program reads, something writes first
     for tensor, array in finished.initial:
         tensor.view(arena)[...] = array

@@ -18,6 +18,7 @@ from engine.simulate.program import (
     PythonStep,
     aligned_zeros,
 )
+from tests.engine.simulate.machine import arena_of
 
 
 def copy(program: Assembler, x: object, size: int, **more: int) -> object:
@@ -48,7 +49,7 @@ def test_what_is_kept_or_constant_lives_until_the_end() -> None:
     program.keep(z)  # type: ignore[arg-type]
     finished = program.finish()
     assert len({tensor.offset for tensor in (x, constant, z)}) == 3  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(constant.view(finished.new_arena()), np.arange(100))
+    np.testing.assert_array_equal(constant.view(arena_of(finished)), np.arange(100))
 
 
 def test_steps_that_are_dropped_free_their_buffers() -> None:
@@ -102,7 +103,7 @@ def test_instructions_between_python_steps_are_tables() -> None:
     )
     assert (row["x"], row["y"]) == (x.offset, y.offset)  # type: ignore[attr-defined]
     assert [step.bytes for step in finished.steps] == [12, 16, 16, 8]
-    arena = finished.new_arena()
+    arena = arena_of(finished)
     x.view(arena)[...] = [1, 2, 3, 4]
     finished.parts[1].bind(arena)()  # type: ignore[union-attr]  # a Python step
     assert z.view(arena).tolist() == [2, 4, 6, 8]

@@ -14,7 +14,7 @@ from engine.simulate.kernels.machine import link
 from engine.simulate.kernels.state import AWAY, WAITING, state_words
 from engine.simulate.program import aligned_zeros
 from engine.simulate.team import Memory, Team
-from tests.engine.simulate.machine import negation
+from tests.engine.simulate.machine import arena_of, negation
 
 SIZE = 5000
 
@@ -27,7 +27,7 @@ def memory_of(arenas: list[Any], scratch: list[Any]) -> list[Memory]:
 def test_units_and_samples_are_shared(threads: int) -> None:
     finished, table, x, y = negation(SIZE)
     part = link(table)
-    arenas = [finished.new_arena() for _ in range(threads)]
+    arenas = [arena_of(finished) for _ in range(threads)]
     scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
     values = np.random.default_rng(0).integers(-128, 128, (9, SIZE)).astype(np.int8)
     team = Team(threads)
@@ -54,7 +54,7 @@ def test_one_has_the_helpers_at_a_time() -> None:
 def test_a_helper_that_is_awake_is_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     finished, table, _, _ = negation(SIZE)
     part = link(table)
-    arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    arena, scratch = arena_of(finished), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, called, state = Team(2), [], np.zeros(state_words(2), np.int64)
 
     class Pool:
@@ -100,7 +100,7 @@ def test_helpers_are_waited_for_a_moment_and_no_longer(monkeypatch: pytest.Monke
 def test_a_forked_process_has_no_helpers() -> None:
     finished, table, x, y = negation(SIZE)
     part = link(table)
-    arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    arena, scratch = arena_of(finished), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, state = Team(2), np.zeros(state_words(2), np.int64)
     x.view(arena)[...] = 5
     team.share_units(part, memory_of([arena] * 2, scratch), state.ctypes.data)
@@ -115,7 +115,7 @@ def test_a_forked_process_has_no_helpers() -> None:
 def test_a_helper_that_could_not_be_called_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     finished, table, _, _ = negation(SIZE)
     part = link(table)
-    arena, scratch = finished.new_arena(), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
+    arena, scratch = arena_of(finished), [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     team, state = Team(2), np.zeros(state_words(2), np.int64)
 
     class Pool:
@@ -133,7 +133,7 @@ def test_fewer_arenas_than_threads_ask_fewer_helpers(monkeypatch: pytest.MonkeyP
     finished, table, x, y = negation(SIZE)
     part = link(table)
     arenas, scratch = (
-        [finished.new_arena() for _ in range(2)],
+        [arena_of(finished) for _ in range(2)],
         [aligned_zeros(finished.scratch_bytes) for _ in range(2)],
     )
     values = np.random.default_rng(0).integers(-128, 128, (2, SIZE)).astype(np.int8)

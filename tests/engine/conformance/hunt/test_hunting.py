@@ -21,7 +21,6 @@ from engine.conformance.hunt.hunting import (
     HuntPlan,
     Watcher,
     hunt,
-    read_findings,
     settings_for,
 )
 from engine.conformance.run import MeasurePlan
@@ -98,7 +97,7 @@ def test_the_same_folder_is_gone_on_with(found: tuple[Path, Findings], tmp_path:
     assert second.outcomes[:3] == first.outcomes
     assert {each.signature for each in second.groups} == {each.signature for each in whole.groups}
     assert {each.name for each in grouped if each.shrunk} == {each.name for each in second.groups}
-    assert read_findings(tmp_path) == second
+    assert hunt(plan(tmp_path), ask) == second
 
 
 def test_another_hunt_in_the_folder_is_refused(tmp_path: Path) -> None:
@@ -106,8 +105,6 @@ def test_another_hunt_in_the_folder_is_refused(tmp_path: Path) -> None:
     other = replace(plan(tmp_path), settings=settings_for(6, (March("bayes"),), None))
     with pytest.raises(ConfigError, match="holds a hunt with --seed 5 --march bernoulli2,bayes,bayes-e; go on with"):
         hunt(other, ask)
-    with pytest.raises(ConfigError, match="holds no hunt"):
-        read_findings(tmp_path / GROUPS)
 
 
 def test_two_workers_draw_the_same(found: tuple[Path, Findings], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from engine.debug.analysis.metrics import DistanceMeasure, measure
 from engine.debug.analysis.model import DebugModel
 from engine.errors import ConfigError
 from tests.engine.calibrate.models import DATA, calibrated_residual
+from tests.engine.debug.models import in_variant
 
 MODEL = DebugModel(calibrated_residual())
 WEIGHTS = frozenset({"w0_HzCalibration", "w1_HzCalibration"})
@@ -62,7 +63,7 @@ def test_every_nodes_error_is_the_mean_over_samples() -> None:
     assert found.nodes == ("conv0", "relu0", "conv1", "add", "gap", "reshape")
     (curve,) = found.curves
     exact, quantized = (
-        FloatSession(MODEL.in_variant(variant), ["y"]).run(DATA)["y"] for variant in (frozenset(), MODEL.all)
+        FloatSession(in_variant(MODEL, variant), ["y"]).run(DATA)["y"] for variant in (frozenset(), MODEL.all)
     )
     expected = np.mean([measure(DistanceMeasure.MSE, a, b) for a, b in zip(quantized, exact, strict=True)])
     assert curve.values[-1] == pytest.approx(expected, rel=1e-4)

@@ -11,6 +11,7 @@ from engine.debug.analysis.model import DebugModel, NodeType
 from engine.errors import ConfigError, ModelError
 from engine.ir import calibration_nodes, read_calibration, save_model, shape_of, to_bytes
 from tests.engine.calibrate.models import add_calibration, calibrated_residual, residual
+from tests.engine.debug.models import in_variant
 
 
 def small(**attributes: object) -> ir.Model:
@@ -63,7 +64,7 @@ def test_variants_by_names() -> None:
     assert model.variant(["activation", "weight"]) == model.variant(["conv0"]) == both
     assert model.variant(["relu0"]) == frozenset()
     switched = {
-        node.name: read_calibration(node).switch for node in calibration_nodes(model.in_variant({"x_HzCalibration"}))
+        node.name: read_calibration(node).switch for node in calibration_nodes(in_variant(model, {"x_HzCalibration"}))
     }
     assert switched == {"x_HzCalibration": "ON", "w0_HzCalibration": "OFF"}
 

@@ -10,6 +10,7 @@ from engine.debug.analysis.metrics import DistanceMeasure
 from engine.debug.analysis.model import DebugModel
 from engine.debug.analysis.partial import partial_quantisation
 from tests.engine.calibrate.models import DATA, add_calibration, residual
+from tests.engine.debug.models import in_variant
 
 
 def coarse() -> DebugModel:
@@ -36,7 +37,7 @@ def test_what_leaving_nodes_in_float_brings_back() -> None:
     exact = FloatSession(residual()).run(DATA)
 
     def cosine(variant: frozenset[str]) -> float:
-        return similarity(FloatSession(model.in_variant(variant)).run(DATA), exact)
+        return similarity(FloatSession(in_variant(model, variant)).run(DATA), exact)
 
     first, second = (model.groups[name] for name in found.sensitive)
     assert found.baseline == pytest.approx(cosine(model.all), abs=1e-6)

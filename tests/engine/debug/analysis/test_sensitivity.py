@@ -19,7 +19,7 @@ from engine.errors import CalibrationDataError, ConfigError, ModelError
 from engine.floats.float_model import FloatSession, Kernels
 from engine.ir import load_model, save_model
 from tests.conftest import ROOT
-from tests.engine.debug.models import random_feed, zoo
+from tests.engine.debug.models import in_variant, random_feed, zoo
 
 METRICS = tuple(DistanceMeasure)
 Feed = Mapping[str, NDArray[np.float32]]
@@ -31,7 +31,7 @@ def brute_force(
     """One full forward of a model of its own per node; one thread, as ORT sums differently in several."""
 
     def run(working: frozenset[str]) -> dict[str, list[NDArray[np.float32]]]:
-        session = FloatSession(model.in_variant(working), outputs, kernels=Kernels.PLAIN, threads=1, max_batch=1)
+        session = FloatSession(in_variant(model, working), outputs, kernels=Kernels.PLAIN, threads=1, max_batch=1)
         samples = len(next(iter(feed.values()))) // next(iter(session.inputs.values()))[0]
         return {name: np.split(array, samples) for name, array in session.run(feed).items()}
 

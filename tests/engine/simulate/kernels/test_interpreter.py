@@ -34,7 +34,7 @@ from engine.simulate.kernels.state import (
 from engine.simulate.lowering.elementwise import lower_quantize
 from engine.simulate.program import Assembler, Program, Tensor, aligned_zeros
 from tests.engine.simulate import machine
-from tests.engine.simulate.machine import call
+from tests.engine.simulate.machine import arena_of, call
 
 
 def entry(name: str) -> Callable[..., None]:
@@ -54,7 +54,7 @@ def negation(size: int) -> tuple[Program, NDArray[Any], Tensor, Tensor]:
 def test_it_goes_through_a_program(threads: int) -> None:
     """The first of two threads does all the work where the second does not come; a single one keeps no state."""
     finished, part, x, y = negation(1000)
-    arena, state = finished.new_arena(), np.zeros(state_words(threads), np.int64)
+    arena, state = arena_of(finished), np.zeros(state_words(threads), np.int64)
     x.view(arena)[...] = np.arange(1000) % 100
     scratch = aligned_zeros(finished.scratch_bytes)
     shared = state.ctypes.data if threads > 1 else 0
@@ -65,7 +65,7 @@ def test_it_goes_through_a_program(threads: int) -> None:
 
 def test_threads_go_through_samples_that_no_other_has_taken() -> None:
     finished, part, x, y = negation(70)
-    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena, scratch = arena_of(finished), aligned_zeros(finished.scratch_bytes)
     given = np.random.default_rng(0).integers(-128, 128, (6, 70)).astype(np.int8)
     found = np.zeros_like(given)
     ends = [(given.ctypes.data, x.offset, 70, COPIED), (found.ctypes.data, y.offset, 70, RESULT)]
@@ -89,7 +89,7 @@ def test_samples_are_read_where_they_lie_if_the_program_takes_addresses(monkeypa
     (part,) = finished.parts
     assert isinstance(part, np.ndarray)
     part["kernel"] = compiled_entry("quantize").address
-    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena, scratch = arena_of(finished), aligned_zeros(finished.scratch_bytes)
     given = np.random.default_rng(0).standard_normal((3, 40), np.float32)
     found = np.zeros((3, 40), np.int8)
     ends = [(given.ctypes.data, address.offset, 160, ADDRESS), (found.ctypes.data, y.offset, 40, RESULT)]
@@ -101,7 +101,7 @@ def test_samples_are_read_where_they_lie_if_the_program_takes_addresses(monkeypa
 
 def test_a_helper_does_what_lies_on_its_seat_and_leaves() -> None:
     finished, part, x, y = negation(1000)
-    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena, scratch = arena_of(finished), aligned_zeros(finished.scratch_bytes)
     x.view(arena)[...] = np.arange(1000) % 100
     seat = np.zeros(SEAT_WORDS, np.int64)
     seat[0] = POSTED
@@ -113,7 +113,7 @@ def test_a_helper_does_what_lies_on_its_seat_and_leaves() -> None:
 
 def test_work_that_no_helper_took_is_taken_back() -> None:
     finished, part, x, y = negation(1000)
-    arena, scratch = finished.new_arena(), aligned_zeros(finished.scratch_bytes)
+    arena, scratch = arena_of(finished), aligned_zeros(finished.scratch_bytes)
     x.view(arena)[...] = np.arange(1000) % 100
     seats = np.zeros((2, SEAT_WORDS), np.int64)
     seats[1, 0] = WAITING
@@ -129,7 +129,7 @@ def test_a_leader_and_its_helper_compute_each_unit_once(size: int, portions: int
     """Again and again, so that helpers come early, late and never."""
     finished, part, x, y = negation(size)
     part["portions"] = portions
-    arena = finished.new_arena()
+    arena = arena_of(finished)
     scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(2)]
     state, seats = np.zeros(state_words(2), np.int64), np.zeros((1, SEAT_WORDS), np.int64)
     lead, serve = entry("leader"), entry("helper")

@@ -13,6 +13,7 @@ from engine.simulate.kernels.machine import address, link, run, run_with, serve
 from engine.simulate.kernels.state import ARGUMENT_COUNT, ARGUMENTS, AWAY, SEAT_WORDS, WAITING, state_words
 from engine.simulate.lowering.tables import look_up
 from engine.simulate.program import Assembler, Tensor, aligned_zeros
+from tests.engine.simulate.machine import arena_of
 
 
 def counter(steps: int, size: int) -> tuple[Assembler, Tensor, Tensor]:
@@ -31,7 +32,7 @@ def counter(steps: int, size: int) -> tuple[Assembler, Tensor, Tensor]:
 def test_every_unit_of_every_instruction_is_computed_once(threads: int) -> None:
     program, x, y = counter(5, 100_000)
     finished = program.finish()
-    arena, state = finished.new_arena(), np.zeros(state_words(threads), np.int64)
+    arena, state = arena_of(finished), np.zeros(state_words(threads), np.int64)
     x.view(arena)[...] = np.arange(100_000) % 100
     scratch = [aligned_zeros(finished.scratch_bytes) for _ in range(threads)]
     (part,) = finished.parts

@@ -21,7 +21,7 @@ from engine.simulate.lowering import choice, convolution
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.convolution import lower_convolution, lower_preprocess
 from engine.simulate.program import MOST_TOGETHER, Assembler, Instruction, PythonStep, Tensor, aligned_zeros
-from tests.engine.simulate.machine import call, compute, kinds, ramp
+from tests.engine.simulate.machine import arena_of, call, compute, kinds, ramp
 
 OP = "HzSQuantizedConv"
 
@@ -131,7 +131,7 @@ def test_units_write_nothing_that_belongs_to_others(channels: int, kernel: int, 
     scratch = aligned_zeros(finished.scratch_bytes)
 
     def results(step: int) -> NDArray[Any]:
-        arena = finished.new_arena()
+        arena = arena_of(finished)
         x.view(arena)[...] = ramp(*x.shape) & 127
         for index, record in enumerate(table):
             kernel_of = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)(int(record["kernel"]))
@@ -168,7 +168,7 @@ def test_units_are_computed_alike_in_any_pieces(depthwise: bool, height: int, pa
     scratch = aligned_zeros(finished.scratch_bytes)
 
     def results(cuts: Sequence[int]) -> NDArray[Any]:
-        arena = finished.new_arena()
+        arena = arena_of(finished)
         x.view(arena)[...] = ramp(*x.shape)
         for begin, end in pairwise([0, *cuts, units]):
             kernel(part.ctypes.data, arena.ctypes.data, scratch.ctypes.data, begin, end)
