@@ -13,18 +13,13 @@ from numpy.typing import NDArray
 
 from engine.graph.scales import Gate
 from engine.ir import MARK_PART_OF, Calibration, attribute, before_calibration, constant_of, is_calibration, is_declined
-from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, QuantizedOperator, Tie
-from engine.ops.core.bounds import Bound, Case
-from engine.ops.core.costs import CostKind
+from engine.ops.core.base import Array, Attribute, Attributes, FloatRule, Lowering, Tie
 from engine.ops.core.element_functions import FUNCTIONS, exponent_of, table_function, wide_table_function
 from engine.ops.core.fixed_point import round_away
 from engine.ops.core.float_nodes import clip_limits, given, is_saturation, required
-from engine.ops.core.instructions import Instructions
-from engine.ops.core.portable import Emitter, SourceNode
 from engine.ops.core.reasons import Code, Reason, because
-from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, Schema
-from engine.ops.core.tables import looked_up, table_bound
+from engine.ops.core.tables import TableOperator
 from engine.ops.lut2_layer import WHOLE, Curve, Symmetry, interpolation_tables, two_slopes
 from engine.ops.prelu import slope_integers
 
@@ -32,14 +27,10 @@ if TYPE_CHECKING:
     from engine.chips import Chip
 
 
-class Lut(QuantizedOperator):
+class Lut(TableOperator):
     """``y = table[x + 128]``."""
 
     op_type = "HzLut"
-    float_types: ClassVar[tuple[str, ...]] = tuple(FUNCTIONS)
-    cost = CostKind.LUT
-    rows = SAME_ROWS
-    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "lut_type": Attribute("str", "", "name of the function; a record"),
         "data_format": DATA_FORMAT,
@@ -49,12 +40,6 @@ class Lut(QuantizedOperator):
         """Inputs: x int8, table int8 (256,) (reference/arithmetic.md 1, HzLut)."""
         x, table = (np.asarray(value) for value in inputs)
         return (table.ravel()[x.astype(np.intp) + 128],)
-
-    def error_bound(self, case: Case) -> Bound:
-        return table_bound(self, case)
-
-    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
-        return (looked_up(self, call, emit),)
 
 
 UNDEFINED_ENTRIES = "arithmetic.undefined-entries"

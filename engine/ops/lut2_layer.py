@@ -9,19 +9,12 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx_ir as ir
 from numpy.typing import NDArray
 
-from engine.ops.core.base import Array, Attribute, Attributes, QuantizedOperator
-from engine.ops.core.bounds import Bound, Case
-from engine.ops.core.costs import CostKind
-from engine.ops.core.element_functions import FUNCTIONS
+from engine.ops.core.base import Array, Attribute, Attributes
 from engine.ops.core.fixed_point import round_away, round_shift, saturate, shift_left, shift_right, to_type
-from engine.ops.core.instructions import Instructions
-from engine.ops.core.portable import Emitter, SourceNode
-from engine.ops.core.rows import SAME_ROWS
 from engine.ops.core.schema import DATA_FORMAT, OUTPUT_BIT, ROUNDING, Schema
-from engine.ops.core.tables import looked_up, table_bound
+from engine.ops.core.tables import TableOperator
 
 SEGMENT_ENTRIES = 64
 SEGMENTS = 6
@@ -51,14 +44,10 @@ class Symmetry(StrEnum):
     EVEN = "Y_SYMMETRIC"
 
 
-class Lut2Layer(QuantizedOperator):
+class Lut2Layer(TableOperator):
     """Six segments of 64 entries between seven bounds, linear on both outer sides."""
 
     op_type = "HzLut2Layer"
-    float_types: ClassVar[tuple[str, ...]] = tuple(FUNCTIONS)
-    cost = CostKind.LUT
-    rows = SAME_ROWS
-    instructions = Instructions.TABLE
     attributes: ClassVar[Schema] = {
         "lut_type": Attribute("str", "", "name of the function; a record"),
         "table_param": Attribute("ints", doc="6 * 64 entries, segment by segment"),
@@ -91,12 +80,6 @@ class Lut2Layer(QuantizedOperator):
         if symmetry is Symmetry.ODD:
             found = to_type(np.where(given < 0, -found.astype(np.int64), found), attributes["output_bit"])
         return (found,)
-
-    def error_bound(self, case: Case) -> Bound:
-        return table_bound(self, case)
-
-    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
-        return (looked_up(self, call, emit),)
 
 
 def interpolate(address: Array, region: Array, attributes: Attributes) -> Array:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute, shape_of, static_shape
 from engine.optimize.base import axes_of, initializer_of
-from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float, opset_of_node
+from engine.rewrite.base import Chain, Rewrite, float_source, has_shapes, is_float, opset_of_node
 
 _SUM_AXES_AS_INPUT = 13
 _AXES_AS_INPUT = 18
@@ -78,8 +78,8 @@ class SquaresAsProducts(Rewrite):
     op_types = frozenset({"ReduceSumSquare", "LpNormalization"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source = node.inputs[0]
-        if source is None or not has_shapes(node) or not is_float(node):
+        source = float_source(node)
+        if source is None:
             return False
         rank = len(shape_of(source))
         if node.op_type == "ReduceSumSquare":
@@ -106,8 +106,8 @@ class ReductionsInSteps(Rewrite):
     op_types = frozenset({"ReduceMean", "ReduceSum", "ReduceMax"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source = node.inputs[0]
-        if source is None or not has_shapes(node) or not is_float(node):
+        source = float_source(node)
+        if source is None:
             return False
         shape = shape_of(source)
         axes, keeps = axes_of(node, len(shape)), bool(attribute(node, "keepdims", 1))

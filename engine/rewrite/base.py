@@ -168,6 +168,11 @@ def is_float(node: ir.Node) -> bool:
     return node.outputs[0].dtype == ir.DataType.FLOAT
 
 
+def float_source(node: ir.Node) -> ir.Value | None:
+    """The first input of ``node``; None where :func:`has_shapes` or :func:`is_float` does not hold."""
+    return node.inputs[0] if has_shapes(node) and is_float(node) else None
+
+
 def opset_of_node(node: ir.Node) -> int:
     """Version of ONNX's own operators in the graph of ``node``."""
     return graph_of(node).opset_imports.get("", 0)

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
 from engine.optimize.base import ints
-from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float
+from engine.rewrite.base import Array, Chain, Rewrite, float_source
 
 _SAME = ("SAME_UPPER", "SAME_LOWER")
 
@@ -30,8 +30,8 @@ class BorderAverage(Rewrite):
     for_accuracy = True
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source = node.inputs[0]
-        if source is None or not has_shapes(node) or not is_float(node) or len(shape_of(source)) != 4:
+        source = float_source(node)
+        if source is None or len(shape_of(source)) != 4:
             return False
         if attribute(node, "count_include_pad", 0) or max(ints(node, "dilations", (1, 1))) > 1:
             return False

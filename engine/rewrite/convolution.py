@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
 from engine.optimize.base import initializer_of, ints
-from engine.rewrite.base import Array, Chain, Rewrite, has_shapes, is_float
+from engine.rewrite.base import Array, Chain, Rewrite, float_source
 
 _AUTO = ("", "NOTSET", "VALID")
 MOST_SLICES = 64
@@ -25,8 +25,8 @@ class ConvolutionOfOneAxis(Rewrite):
     op_types = frozenset({"Conv", "ConvTranspose"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source, weights = node.inputs[0], initializer_of(node.inputs[1])
-        if source is None or weights is None or not has_shapes(node) or not is_float(node):
+        source, weights = float_source(node), initializer_of(node.inputs[1])
+        if source is None or weights is None:
             return False
         shape, result = shape_of(source), shape_of(node.outputs[0])
         if len(shape) != 3 or attribute(node, "auto_pad", "") not in _AUTO:
@@ -64,8 +64,8 @@ class ConvolutionInSlices(Rewrite):
     op_types = frozenset({"Conv"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source, weights = node.inputs[0], initializer_of(node.inputs[1])
-        if source is None or weights is None or not has_shapes(node) or not is_float(node):
+        source, weights = float_source(node), initializer_of(node.inputs[1])
+        if source is None or weights is None:
             return False
         shape, result = shape_of(source), shape_of(node.outputs[0])
         if len(shape) != 5:

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from engine.ir import shape_of
 from engine.optimize.base import padding_of
-from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
+from engine.rewrite.base import Chain, Rewrite, float_source
 
 MOST_BORDER = 8
 """Widest border: each row of it is a Slice of its own."""
@@ -20,8 +20,8 @@ class ReflectionAsSlices(Rewrite):
     op_types = frozenset({"Pad"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source = node.inputs[0]
-        if source is None or not has_shapes(node) or not is_float(node):
+        source = float_source(node)
+        if source is None:
             return False
         padding = padding_of(node, len(shape_of(source)))
         if padding is None or padding.mode != "reflect":

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from engine.ir import attribute, shape_of
 from engine.optimize.base import ints
-from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float
+from engine.rewrite.base import Chain, Rewrite, float_source
 
 _GLOBAL = {"GlobalAveragePool": "AveragePool", "GlobalMaxPool": "MaxPool"}
 _AUTO = ("", "NOTSET", "VALID")
@@ -61,8 +61,8 @@ class PoolingInSteps(Rewrite):
     op_types = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source = node.inputs[0]
-        if source is None or not has_shapes(node) or not is_float(node) or len(node.outputs) > 1:
+        source = float_source(node)
+        if source is None or len(node.outputs) > 1:
             return False
         shape, result = shape_of(source), shape_of(node.outputs[0])
         if len(shape) not in (3, 5):

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from engine.ir import shape_of
 from engine.ops.softmax import softmax_axis
-from engine.rewrite.base import Chain, Rewrite, has_shapes, is_float, opset_of_node
+from engine.rewrite.base import Chain, Rewrite, float_source, opset_of_node
 
 _ONE_AXIS = 13
 """First opset whose Softmax is over one axis; before, it is over all axes from its own on."""
@@ -22,8 +22,8 @@ class SoftmaxOverLastAxis(Rewrite):
     op_types = frozenset({"Softmax"})
 
     def replaced(self, node: ir.Node, chain: Chain) -> bool:
-        source = node.inputs[0]
-        if source is None or not has_shapes(node) or not is_float(node):
+        source = float_source(node)
+        if source is None:
             return False
         if is_over_last_axis(node):
             return False

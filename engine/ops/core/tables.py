@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -9,8 +11,11 @@ from engine.errors import UnsupportedError
 from engine.ir import constant_of
 from engine.ops.core.base import QuantizedOperator
 from engine.ops.core.bounds import Bound, Case, tabulated
-from engine.ops.core.element_functions import element_function
+from engine.ops.core.costs import CostKind
+from engine.ops.core.element_functions import FUNCTIONS, element_function
+from engine.ops.core.instructions import Instructions
 from engine.ops.core.portable import Emitter, SourceNode
+from engine.ops.core.rows import SAME_ROWS
 
 TABULATED = (np.dtype(np.int8), np.dtype(np.int16))
 
@@ -42,3 +47,18 @@ def looked_up(operator: QuantizedOperator, call: SourceNode, emit: Emitter) -> i
     (entries,) = operator.reference([domain, *constants], call.attributes)
     index = emit.op("Add", emit.cast(x.value, np.int32), np.int32(-lowest))
     return emit.op("Gather", entries, index)
+
+
+class TableOperator(QuantizedOperator):
+    """An element-wise function of one activation that a table computes."""
+
+    float_types: ClassVar[tuple[str, ...]] = tuple(FUNCTIONS)
+    cost = CostKind.LUT
+    rows = SAME_ROWS
+    instructions = Instructions.TABLE
+
+    def error_bound(self, case: Case) -> Bound:
+        return table_bound(self, case)
+
+    def portable(self, call: SourceNode, emit: Emitter) -> tuple[ir.Value, ...]:
+        return (looked_up(self, call, emit),)
