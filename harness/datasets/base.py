@@ -258,6 +258,16 @@ class Dataset(ABC):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+class SplitDataset(Dataset):
+    """A data set whose splits are made when it is opened: the constructor sets ``_splits``."""
+
+    _splits: Mapping[str, Split]
+
+    @property
+    def splits(self) -> Mapping[str, Split]:
+        return MappingProxyType(dict(self._splits))
+
+
 def picture_of(samples: Samples, parts: Mapping[str, PartFormat]) -> Images | None:
     """The first part of ``samples`` that is an image; None where none is."""
     return next((samples[name] for name, part in parts.items() if isinstance(part, ImageFormat)), None)

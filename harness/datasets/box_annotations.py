@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.config import load_yaml
 from engine.errors import CalibrationDataError, ConfigError
-from harness.datasets.coco import read_coco
+from harness.datasets.coco import read_coco, without_crowds
 from harness.datasets.label_files import NamedImages, instead_of_images, numbered, read_label_text, samples_in
 
 _LARGEST_XML = 4 << 20
@@ -72,14 +72,11 @@ def coco_boxes(folder: Path, labels: Path) -> BoxListing:
     categories = sorted(content.categories, key=lambda entry: entry.id)
     number = {entry.id: index for index, entry in enumerate(categories)}
     objects: dict[int, list[LabelledBox]] = {entry.id: [] for entry in content.images}
-    for found in content.annotations:
-        if found.iscrowd:
-            continue
-        if found.image_id not in objects or found.category_id not in number:
-            raise CalibrationDataError(
-                f"{labels}: an annotation of image {found.image_id}, category {found.category_id}: the "
-                "image or the category is not listed"
-            )
+    try:
+        annotations = list(without_crowds(content))
+    except ValueError as error:
+        raise CalibrationDataError(f"{labels}: {error}") from error
+    for found in annotations:
         left, top, width, height = found.bbox
         box = LabelledBox(number[found.category_id], left, top, left + width, top + height)
         objects[found.image_id].append(box)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from PIL import Image, ImageDraw
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, FiniteFloat, PositiveInt, ValidationError
 
 from engine.errors import CalibrationDataError
-from harness.datasets.base import Dataset, SceneTarget, Split, Targets
+from harness.datasets.base import SceneTarget, SplitDataset, Targets
 from harness.datasets.files import FileSplit, ImageOptions, as_rgb, fingerprints, portable, rgb
 from harness.datasets.fitting import GRAY, fit_steps, placement
 from harness.datasets.labelled_folder import LabelledFile
@@ -88,7 +87,7 @@ class CocoFile(BaseModel):
     annotations: list[_Annotation]
 
 
-class Coco(Dataset):
+class Coco(SplitDataset):
     """Images with boxes, and polygons where there are some, from COCO-style JSON.
 
     Classes are numbered in the order of the categories' ids; crowds are left out; images without objects stay.
@@ -100,18 +99,14 @@ class Coco(Dataset):
     def __init__(self, options: CocoOptions) -> None:
         root = options.root
         self.image_format = rgb(options)
-        self._splits, found = {}, {}
+        splits, found = {}, {}
         for name, file in options.annotations.items():
             content, digest = read_coco(root / file)
             folder = root / options.folders.get(name, name)
             split = _CocoSplit(name, content, folder, options, str(root / file))
-            self._splits[name], found[name] = split, [digest, fingerprints({name: split.samples})]
+            splits[name], found[name] = split, [digest, fingerprints({name: split.samples})]
+        self._splits = splits
         self.digest = self._digest(portable(options), {"content": found})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """One per annotation file."""
-        return MappingProxyType(dict(self._splits))
 
 
 class _CocoSplit(FileSplit):
@@ -173,18 +168,29 @@ def _by_picture(content: CocoFile, number: Mapping[int, int]) -> dict[int, list[
     """What is to be found on each image, crowds left out, in the order of the file."""
     _check_unique("image", sorted(entry.id for entry in content.images))
     objects: dict[int, list[_Annotation]] = {entry.id: [] for entry in content.images}
-    for found in content.annotations:
-        if found.iscrowd:
-            continue
-        if found.image_id not in objects or found.category_id not in number:
-            raise ValueError(
-                f"an annotation of image {found.image_id}, category {found.category_id}: the image or the "
-                "category is not listed"
-            )
+    for found in without_crowds(content):
         if number[found.category_id] >= _MASK_CLASSES and _drawable(found):
             raise ValueError(f"category {found.category_id} is class {number[found.category_id]}: a mask holds 0..254")
         objects[found.image_id].append(found)
     return objects
+
+
+def without_crowds(content: CocoFile) -> Iterator[_Annotation]:
+    """What is to be found on the images, in the order of the file.
+
+    Raises:
+        ValueError: an image or a category is not listed.
+    """
+    images, categories = ({entry.id for entry in listed} for listed in (content.images, content.categories))
+    for found in content.annotations:
+        if found.iscrowd:
+            continue
+        if found.image_id not in images or found.category_id not in categories:
+            raise ValueError(
+                f"an annotation of image {found.image_id}, category {found.category_id}: the image or the "
+                "category is not listed"
+            )
+        yield found
 
 
 def _check_unique(what: str, ids: Sequence[int]) -> None:

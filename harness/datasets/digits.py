@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 from pydantic import Field
 
-from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, Images, sha256_of
-from harness.datasets.stratified import stratified_splits
-from harness.files.strict_yaml import StrictModel
+from harness.datasets.base import Colour, ImageFormat, Images, sha256_of
+from harness.datasets.stratified import StratifiedDataset, StratifiedOptions
 
 
-class DigitsOptions(StrictModel):
+class DigitsOptions(StratifiedOptions):
     """Size of the images and how the samples of each digit (174 at least) are shared out.
 
     Attributes:
@@ -23,13 +19,12 @@ class DigitsOptions(StrictModel):
     """
 
     size: int = Field(default=28, ge=8, le=512)
-    seed: int = Field(default=2024, ge=0, lt=2**32)
     train: int = Field(default=100, ge=0)
     calibration: int = Field(default=24, ge=1)
     evaluation: int = Field(default=50, ge=1)
 
 
-class Digits(Dataset):
+class Digits(StratifiedDataset):
     """Digits, classes 0..9, white ink on black.
 
     Levels 0..16 become ``round(255 / 16 * level)``. Every pixel becomes a square of ``size // 8`` pixels a side;
@@ -46,22 +41,8 @@ class Digits(Dataset):
         source = load_digits()
         levels, classes = source.images.astype(np.uint8), source.target.astype(np.int64)
         images = _enlarge(levels, options.size)
-        per_class = {"train": options.train, "calibration": options.calibration, "evaluation": options.evaluation}
-        indices = stratified_splits(classes, per_class, options.seed)
         self.image_format = ImageFormat(height=options.size, width=options.size, colour=Colour.GRAY)
-        self._splits = {name: ArraySplit(name, images[chosen], classes[chosen]) for name, chosen in indices.items()}
-        self.digest = self._digest(
-            options,
-            {
-                "source": sha256_of(levels, classes),
-                "splits": {name: chosen.tolist() for name, chosen in indices.items()},
-            },
-        )
-
-    @property
-    def splits(self) -> Mapping[str, ArraySplit]:
-        """``train``, ``calibration``, ``evaluation``."""
-        return MappingProxyType(self._splits)
+        self._share_out(options, images, classes, sha256_of(levels, classes))
 
 
 def _enlarge(levels: Images, size: int) -> Images:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,17 @@ from pydantic import Field, field_validator
 
 from engine.errors import CalibrationDataError
 from engine.untrusted import read_npy
-from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, KeptImages, Split, Targets, stacked
+from harness.datasets.base import (
+    NO_LABEL,
+    Colour,
+    ImageFormat,
+    Images,
+    KeptImages,
+    Split,
+    SplitDataset,
+    Targets,
+    stacked,
+)
 from harness.datasets.labelled_folder import LabelledFile, classes_of, fingerprint, read_labels
 from harness.datasets.transformers import Scale, apply, parse_chain, read_image, reversed_colours, to_uint8
 from harness.files import paths
@@ -119,7 +128,7 @@ class _PictureSplit(FileSplit):
         return as_rgb(apply(self._chain, read_image(path, self._mode), self._mode), self._mode)
 
 
-class ImageFolder(Dataset):
+class ImageFolder(SplitDataset):
     """ImageNet-style: a sub-folder per class in every split; classes are numbered in the order of their names.
 
     A split whose images lie in its folder itself has no labels: it serves calibration, and evaluation against what the
@@ -138,11 +147,6 @@ class ImageFolder(Dataset):
         self.image_format = rgb(options)
         self._splits = {name: _PictureSplit(name, found, options) for name, found in samples.items()}
         self.digest = self._digest(portable(options), {"classes": classes, "files": fingerprints(samples)})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """One per sub-folder."""
-        return MappingProxyType(dict(self._splits))
 
 
 class ArrayLayout(StrEnum):
@@ -168,7 +172,7 @@ class ArrayFolderOptions(FolderOptions):
     classes: int = Field(ge=2)
 
 
-class ArrayFolder(Dataset):
+class ArrayFolder(SplitDataset):
     """Folders of ``.npy`` or raw uint8 files, as calibration data are given, with a ``labels.csv`` each."""
 
     Options = ArrayFolderOptions
@@ -182,11 +186,6 @@ class ArrayFolder(Dataset):
             name: _ArraySplit(name, found, self.image_format, options.layout) for name, found in samples.items()
         }
         self.digest = self._digest(portable(options), {"files": fingerprints(samples)})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """One per sub-folder."""
-        return MappingProxyType(dict(self._splits))
 
 
 class _ArraySplit(FileSplit):

@@ -16,12 +16,12 @@ from engine.errors import CalibrationDataError
 from engine.untrusted import read_npy
 from harness.datasets.base import (
     NO_LABEL,
-    Dataset,
     ImageFormat,
     Images,
     PartFormat,
     Samples,
     Split,
+    SplitDataset,
     Targets,
     picture_of,
 )
@@ -44,7 +44,7 @@ class InputFoldersOptions(FolderOptions):
     classes: int | None = Field(default=None, ge=2)
 
 
-class FileParts(Dataset):
+class FileParts(SplitDataset):
     """Samples whose parts are files: ``_formats`` and ``_splits`` are set by the data set."""
 
     _formats: Mapping[str, PartFormat]
@@ -54,11 +54,6 @@ class FileParts(Dataset):
     def parts(self) -> Mapping[str, PartFormat]:
         """As the options say."""
         return self._formats
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """By name."""
-        return MappingProxyType(dict(self._splits))
 
 
 class InputFolders(FileParts):

@@ -7,14 +7,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from pydantic import Field
 
 from engine.errors import CalibrationDataError
 from engine.untrusted import opened_image
-from harness.datasets.base import NO_LABEL, Colour, Dataset, ImageFormat, Images, Split, Targets, stacked
+from harness.datasets.base import NO_LABEL, Colour, ImageFormat, Images, Split, SplitDataset, Targets, stacked
 from harness.files import paths
 from harness.files.strict_yaml import StrictModel
 
@@ -43,7 +42,7 @@ class LabelledFile:
     label: int
 
 
-class LabelledFolder(Dataset):
+class LabelledFolder(SplitDataset):
     """Image files, RGB, centre crop without resizing; classes from column ``label`` of ``labels.csv``."""
 
     Options = LabelledFolderOptions
@@ -65,11 +64,6 @@ class LabelledFolder(Dataset):
             portable,
             {"files": {name: [fingerprint(sample) for sample in listed] for name, listed in samples.items()}},
         )
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """One split per sub-folder."""
-        return MappingProxyType(self._splits)
 
 
 class _FileSplit(Split):

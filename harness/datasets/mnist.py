@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, Images, sha256_of
-from harness.datasets.stratified import stratified_splits
-from harness.files.strict_yaml import StrictModel
+from harness.datasets.base import Colour, ImageFormat, Images, sha256_of
+from harness.datasets.stratified import StratifiedDataset, StratifiedOptions
 
 
-class MnistOptions(StrictModel):
+class MnistOptions(StratifiedOptions):
     """How the 500 images of each digit are shared out.
 
     Attributes:
@@ -23,13 +20,12 @@ class MnistOptions(StrictModel):
         train, calibration, evaluation: images per digit.
     """
 
-    seed: int = Field(default=2024, ge=0, lt=2**32)
     train: int = Field(default=350, ge=0)
     calibration: int = Field(default=30, ge=1)
     evaluation: int = Field(default=120, ge=1)
 
 
-class Mnist(Dataset):
+class Mnist(StratifiedDataset):
     """MNIST, classes 0..9, white ink (255) on black (0)."""
 
     Options = MnistOptions
@@ -38,21 +34,7 @@ class Mnist(Dataset):
 
     def __init__(self, options: MnistOptions) -> None:
         images, classes = load_mnist()
-        per_class = {"train": options.train, "calibration": options.calibration, "evaluation": options.evaluation}
-        indices = stratified_splits(classes, per_class, options.seed)
-        self._splits = {name: ArraySplit(name, images[chosen], classes[chosen]) for name, chosen in indices.items()}
-        self.digest = self._digest(
-            options,
-            {
-                "source": sha256_of(images, classes),
-                "splits": {name: chosen.tolist() for name, chosen in indices.items()},
-            },
-        )
-
-    @property
-    def splits(self) -> Mapping[str, ArraySplit]:
-        """``train``, ``calibration``, ``evaluation``."""
-        return MappingProxyType(self._splits)
+        self._share_out(options, images, classes, sha256_of(images, classes))
 
 
 @cache

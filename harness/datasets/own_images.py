@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,12 @@ from harness.datasets.annotations import Annotated, LabelFormat, read_annotation
 from harness.datasets.base import (
     NO_LABEL,
     Colour,
-    Dataset,
     ImageFormat,
     Images,
     KeptImages,
     SceneTarget,
     Split,
+    SplitDataset,
     Targets,
     stacked,
 )
@@ -74,7 +73,7 @@ class OwnImagesOptions(StrictModel):
         return self.height, self.width
 
 
-class OwnImages(Dataset):
+class OwnImages(SplitDataset):
     """Images of one folder, with labels as they are: class folders, a table, boxes, masks, texts, or none.
 
     Nothing has to be sorted into folders of splits: ``calibration`` and ``evaluation`` are drawn by the seed, classes
@@ -108,11 +107,6 @@ class OwnImages(Dataset):
         # Where files lie on this machine, and what their folder is called, is no part of what the data are.
         portable = options.model_copy(update={"folder": Path(), "labels": None})
         self.digest = self._digest(portable, {"classes": list(listed.classes), "files": found})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """``calibration`` and ``evaluation``."""
-        return MappingProxyType(dict(self._splits))
 
 
 class _OwnSplit(Split):

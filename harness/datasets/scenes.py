@@ -8,8 +8,6 @@ on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -20,11 +18,11 @@ from pydantic import Field, model_validator
 from harness.datasets.base import (
     ArraySplit,
     Colour,
-    Dataset,
     ImageFormat,
     Images,
     SceneTarget,
     Split,
+    SplitDataset,
     Targets,
     sha256_of,
     stacked,
@@ -77,7 +75,7 @@ class SceneOptions(StrictModel):
         return self
 
 
-class Scenes(Dataset):
+class Scenes(SplitDataset):
     """Coloured digits on textured backgrounds, RGB; targets are :class:`SceneTarget`, classes 0..9."""
 
     Options = SceneOptions
@@ -90,11 +88,6 @@ class Scenes(Dataset):
         counts = {"train": options.train, "calibration": options.calibration, "evaluation": options.evaluation}
         self._splits = {name: _SceneSplit(name, count, options, digits.splits[name]) for name, count in counts.items()}
         self.digest = self._digest(options, {"source": sha256_of(images, classes), "digits": digits.digest})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """``train``, ``calibration``, ``evaluation``; no MNIST image occurs in two of them."""
-        return MappingProxyType(self._splits)
 
 
 class _SceneSplit(Split):

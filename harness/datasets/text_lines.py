@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from pydantic import Field
 
-from harness.datasets.base import Colour, Dataset, ImageFormat, Images, Split, Targets, sha256_of, stacked
+from harness.datasets.base import Colour, ImageFormat, Images, Split, SplitDataset, Targets, sha256_of, stacked
 from harness.files.strict_yaml import StrictModel
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -54,7 +52,7 @@ class TextLinesOptions(StrictModel):
     evaluation: int = Field(default=500, ge=1)
 
 
-class TextLines(Dataset):
+class TextLines(SplitDataset):
     """Words of 4 to 12 letters and digits, dark on a light noisy ground, in Pillow's own font."""
 
     Options = TextLinesOptions
@@ -67,11 +65,6 @@ class TextLines(Dataset):
             "evaluation": TextSplit("evaluation", options, options.calibration, options.evaluation),
         }
         self.digest = self._digest(options, {"probe": draw_probe()})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """``calibration``, ``evaluation``."""
-        return MappingProxyType(dict(self._splits))
 
 
 class TextSplit(Split):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import ImageDraw, ImageFont
 from pydantic import Field, model_validator
 
-from harness.datasets.base import Colour, Dataset, ImageFormat, Images, SceneTarget, Split, Targets, stacked
+from harness.datasets.base import Colour, ImageFormat, Images, SceneTarget, Split, SplitDataset, Targets, stacked
 from harness.datasets.text_lines import draw_probe, draw_word, paper
 from harness.files.strict_yaml import StrictModel
 
@@ -50,7 +48,7 @@ class TextPagesOptions(StrictModel):
         return self
 
 
-class TextPages(Dataset):
+class TextPages(SplitDataset):
     """Words of letters and digits, dark on a light noisy ground; the target is a box of class 0 around each word."""
 
     Options = TextPagesOptions
@@ -63,11 +61,6 @@ class TextPages(Dataset):
             "evaluation": _PageSplit("evaluation", options, options.calibration, options.evaluation),
         }
         self.digest = self._digest(options, {"probe": draw_probe()})
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """``calibration``, ``evaluation``."""
-        return MappingProxyType(dict(self._splits))
 
 
 class _PageSplit(Split):

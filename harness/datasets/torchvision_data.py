@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from engine.errors import CalibrationDataError, ConfigError, MissingError
-from harness.datasets.base import ArraySplit, Colour, Dataset, ImageFormat, sha256_of
+from harness.datasets.base import ArraySplit, Colour, ImageFormat, SplitDataset, sha256_of
 from harness.datasets.torchvision_import import import_torchvision
 from harness.extras import how_to_install
 from harness.files import paths
@@ -36,27 +34,23 @@ class TorchvisionOptions(StrictModel):
     evaluation: int = Field(default=2000, ge=1)
 
 
-class TorchvisionData(Dataset):
+class TorchvisionData(SplitDataset):
     """Images as torchvision gives them: 28 x 28 gray, or 32 x 32 RGB."""
 
     Options = TorchvisionOptions
     version = 1
 
     def __init__(self, options: TorchvisionOptions) -> None:
-        self._splits = {
+        splits = {
             "calibration": _draw("calibration", options, train=True, count=options.calibration),
             "evaluation": _draw("evaluation", options, train=False, count=options.evaluation),
         }
-        height, width, channels = self._splits["calibration"].pixels.shape[1:]
+        height, width, channels = splits["calibration"].pixels.shape[1:]
         colour = Colour.GRAY if channels == 1 else Colour.RGB
         self.image_format = ImageFormat(height=height, width=width, colour=colour)
-        content = {name: sha256_of(split.pixels, split.classes) for name, split in self._splits.items()}
+        content = {name: sha256_of(split.pixels, split.classes) for name, split in splits.items()}
+        self._splits = splits
         self.digest = self._digest(options.model_copy(update={"root": Path()}), {"content": content})
-
-    @property
-    def splits(self) -> Mapping[str, ArraySplit]:
-        """``calibration``, ``evaluation``."""
-        return MappingProxyType(self._splits)
 
 
 def _draw(name: str, options: TorchvisionOptions, *, train: bool, count: int) -> ArraySplit:
