@@ -17,14 +17,12 @@ ONNX Runtime computes everything else.
 * Reductions: the reduced axes first, results in fours (:mod:`engine.floats.reduction_loops`); sums and means over the
   last axes are ONNX Runtime's.
 * ``LRN``: the window's sum of squares moves along the channels, one comes in and one leaves.
-* ``Tanh``, in calibration: ONNX Runtime's own, which passes 1 by up to 2e-7 from 7.9 on; 8 of 8 such thresholds are 1.
-  On bernoulli2 a sum with 1 behind it is computed in float, where half of all values would be rounded otherwise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -52,7 +50,6 @@ from engine.floats.compiled import (
     SUMS_OF_COLUMNS,
     SWISH,
 )
-from engine.floats.rational import LIMIT, TANH_ABOVE, TANH_BELOW
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
 from engine.native.loops import Loop
 from engine.ops.foreign.composite import PREPROCESS, axis_of_softmax, reads_integers
@@ -187,30 +184,6 @@ def _preprocess(node: ir.Node, shape: Shape) -> Compute | None:
             for offset, factor in enumerate(row[1:], 1):
                 total += maps[:, first + offset] * factor
             out[:, channel] = total + shift
-
-    return compute
-
-
-_TANH_BLOCK = 1 << 14
-
-
-def _tanh(node: ir.Node, shape: Shape) -> Compute:
-    """Quotient of two polynomials, products and sums rounded together; of magnitude 1 at most."""
-
-    def polynomial(square: Array, factors: Sequence[np.float32]) -> Array:
-        wide = square.astype(np.float64)  # holds every product
-        total = np.full_like(square, factors[0])
-        for factor in map(np.float64, factors[1:]):
-            total = (total * wide + factor).astype(np.float32)
-        return total
-
-    def compute(source: Array, result: Array) -> None:
-        numbers, out = np.ascontiguousarray(source).reshape(-1), result.reshape(-1)
-        for start in range(0, len(numbers), _TANH_BLOCK):  # what is in between stays in the cache
-            x = np.clip(numbers[start : start + _TANH_BLOCK], -LIMIT, LIMIT)
-            square = x * x
-            above = polynomial(square, TANH_ABOVE) * x
-            out[start : start + _TANH_BLOCK] = np.clip(above / polynomial(square, TANH_BELOW), -1, 1)
 
     return compute
 
@@ -389,7 +362,6 @@ OWN_ARITHMETIC: Mapping[tuple[str, str], Arithmetic] = MappingProxyType(
         ("", "Softmax"): _softmax(SOFTMAX_ROWS),
         ("", "Softplus"): _elementwise(SOFTPLUS),
         ("", "Sqrt"): _elementwise(ROOT),
-        ("", "Tanh"): _tanh,
         **{("", op_type): arithmetic for op_type, arithmetic in _REDUCTIONS.items()},
     }
 )
@@ -399,7 +371,7 @@ SIMULATED: Mapping[tuple[str, str], Arithmetic] = MappingProxyType(
     {
         kind: arithmetic
         for kind, arithmetic in OWN_ARITHMETIC.items()
-        if kind not in ((HORIZON_DOMAIN, PREPROCESS), ("", "Softmax"), ("", "Tanh"))
+        if kind not in ((HORIZON_DOMAIN, PREPROCESS), ("", "Softmax"))
     }
 )
-"""What simulators compute so: a Tanh may pass 1 in the original's runtime, and the others have kernels of their own."""
+"""What simulators compute so: the others have kernels of their own."""

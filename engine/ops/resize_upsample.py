@@ -91,9 +91,12 @@ class ResizeRule(FloatRule):
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:
         node = chain[0]
         result = node.outputs[0]
-        output = lowering.calibration(result)
-        # A result in int16 is int8 first (``yolov8_nhwc``; provisional, 1 network).
-        x = lowering.integer(given(node, 0), like=None if output is None else output.narrowed)
+        output, own = lowering.calibration(result), lowering.calibration(given(node, 0))
+        # A result in int16 is int8 first (``yolov8_nhwc``; provisional, 1 network). One in int8 that ``mix`` gave
+        # another scale than its input's is requantised behind the operator (8 of 8 on three marches).
+        wanted = None if output is None else output.narrowed
+        keeps_type = wanted is not None and own is not None and own.qtype == wanted.qtype
+        x = lowering.integer(given(node, 0), like=None if keeps_type else wanted)
         if is_nearest(node):
             factors = [after // before for before, after in spatial_sizes(node)]
             op_type = "HzQuantizedResizeUpsample"

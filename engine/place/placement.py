@@ -34,6 +34,7 @@ from engine.optimize.sink import SinkReshapeBehindSoftmax
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
+from engine.place.sums import calibrate_convolved
 from engine.place.widths import check_types, tensor_types
 from engine.rulebook.book import BOOK, Book
 from engine.rulebook.integers import ARITHMETIC
@@ -72,6 +73,7 @@ def place(
     refusals += _outputs_in_float(model, options)
     widths = tensor_types(model, rules, options, book)
     insert_calibration(model, rules, widths.types, options.output_type, widths.asked, book, names)
+    calibrate_convolved(model, rules, names or Naming(rules.family, book.names))
     _note_widths(widths.rules)
     _note_arithmetic(model, rules.family, options.compatibility)
     model.opset_imports[HORIZON_DOMAIN] = HORIZON_VERSION

@@ -14,7 +14,7 @@ from engine.chips import Chip, load_chip
 from engine.errors import ModelError, UnsupportedError
 from engine.facts.chains import chains
 from engine.facts.devices import on_bpu
-from engine.facts.moves import is_passive, keeps_scale
+from engine.facts.moves import WAITING, is_passive, keeps_scale
 from engine.ir import (
     HORIZON_DOMAIN,
     MARK_FLOATS,
@@ -605,7 +605,9 @@ def _is_read_in_own_layout(value: ir.Value, form: Quantized) -> bool:
 def _is_its_own(value: ir.Value, wanted: Calibration) -> bool:
     """Whether ``wanted`` is the calibration of ``value`` itself, which what moves or sums up to it has not."""
     mover = before_calibration(value).producer()
-    return _is_own(value, wanted) and mover is not None and (keeps_scale(mover) or mover.op_type in REDUCTIONS)
+    if mover is None or not _is_own(value, wanted):
+        return False
+    return keeps_scale(mover) or mover.op_type in WAITING | REDUCTIONS
 
 
 def _last_calibrated(value: ir.Value) -> ir.Value:

@@ -14,10 +14,10 @@ import onnx_ir as ir
 from engine.calibrate.methods.methods import CalibrationOptions
 from engine.calibrate.methods.thresholds import calibrated_constants, calibration_tensors, threshold_sources
 from engine.facts.devices import is_quantised
-from engine.facts.moves import is_passive, keeps_scale, moved_to, waits
+from engine.facts.moves import is_passive, keeps_scale, moved_from, moved_to, waits
 from engine.graph import float_readers
 from engine.graph.scales import OWN, scale_source, set_scale_source
-from engine.ir import WEIGHT_QUANT_ATTRS, attribute, before_calibration, calibration_nodes, constant_of
+from engine.ir import WEIGHT_QUANT_ATTRS, attribute, before_calibration, calibration_nodes, constant_of, is_calibration
 from engine.ops.core.base import Tie
 from engine.ops.registry import rule_for
 from engine.terms import CalibrationType, DataType
@@ -66,7 +66,8 @@ def _is_fixed(node: ir.Node) -> bool:
     value = before_calibration(node.outputs[0])
     if scale_source(node).fixed is None or constant_of(value) is not None:
         return False
-    return not _is_of_function(value) or any(_fixes(usage.node, node) for usage in node.outputs[0].uses())
+    source = moved_from(value, lambda each: is_calibration(each) or keeps_scale(each) or waits(each))
+    return not _is_of_function(source) or any(_fixes(usage.node, node) for usage in node.outputs[0].uses())
 
 
 def _is_of_function(value: ir.Value) -> bool:
@@ -98,13 +99,23 @@ def mix_measures(node: ir.Node) -> bool:
         return False
     if producer is not None and keeps_scale(producer) and not waits(producer):
         return False
-    if any(_computes(usage.node) for usage in node.outputs[0].uses()):
+    if any(map(_computes, _readers(node))):
         return True
     if _is_of_function(value) and attribute(node, "qtype") == DataType.INT8:
         return False
     source = scale_source(node)
     is_own = not source.follows or (source.of is None and source.gated is not None)
     return is_own and not any(map(_is_wanted, moved_to(value, _passes)))
+
+
+def _readers(calibration: ir.Node) -> list[ir.Node]:
+    """What reads what ``calibration`` gives, also behind the second one of what a convolution gives a sum.
+
+    Not behind that of an output: the first of its two follows from the function in front of it.
+    """
+    found = [usage.node for usage in calibration.outputs[0].uses()]
+    again = [node for node in found if is_calibration(node) and not node.outputs[0].is_graph_output()]
+    return [*found, *(usage.node for node in again for usage in node.outputs[0].uses())]
 
 
 def _passes(reader: ir.Node) -> bool:

@@ -84,11 +84,11 @@ def test_only_height_and_width_are_resized() -> None:
     assert refused(ResizeRule(), resize(16, 16, before=(1, 2, 8, 8))) is Code.RANK_4_SIZES
 
 
-def test_resized_values_have_the_scale_of_the_result() -> None:
+def test_resized_values_have_the_scale_that_is_read() -> None:
     rule = ResizeRule()
     assert (rule.passive, rule.int16_inputs, rule.int16_outputs) == (True, False, False)
     assert rule.tie(resize(16, 16)) is Tie.ONE_FOR_BOTH
     made = lowered(rule, resize(16, 32), x=scaled(0.5), y=scaled(0.25))
-    assert (made.op_type, made.scale) == ("HzQuantizedResizeUpsample", [0.25])
+    assert (made.op_type, made.scale) == ("HzQuantizedResizeUpsample", [0.5])
     assert made.attributes == {"mode": "nearest", "scale": [2, 4], "data_format": "NHWC"}
     assert lowered(rule, resize(16, 16, mode="linear"), x=scaled(1), y=scaled(1)).op_type == "HzQuantizedRoiResize"

@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 from engine.calibrate import apply_thresholds
 from engine.chips import load_chip
 from engine.floats.compare import compare
+from engine.graph.scales import OWN, scale_source
 from engine.ir import calibration_of, constant_of
 from engine.optimize import optimize
 from engine.place import place
@@ -65,6 +66,26 @@ def test_a_sum_whose_first_operand_is_constant_reads_the_other_one_so() -> None:
     (reader,) = node.outputs[0].consumers()
     assert [value.name for value in reader.inputs if value] == ["held_calibrated", CONVOLUTION]
     assert next(value.name for value in node.inputs if value) == "r0_calibrated"
+
+
+@pytest.mark.parametrize(("function", "again"), [("Tanh", True), ("Relu", False)])
+def test_what_the_convolution_gives_a_sum_with_a_number_per_channel_is_calibrated_by_its_own_values(
+    function: str, again: bool
+) -> None:
+    nodes = [helper.make_node(function, ["c0"], ["f"], name="F")]
+    nodes.append(helper.make_node("Add", ["f", "k"], ["m"], name="Sum"))
+    constants = {"k": np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)}
+    placed = place(network(nodes, constants=constants), "bernoulli2").model
+    names = [str(node.name) for node in placed.graph]
+    assert (f"{CONVOLUTION}_HzCalibration" in names) == again
+    model = apply_thresholds(placed, None)
+    sums_as_convolutions(model, load_chip("bernoulli2"))
+    found = {str(node.name): node for node in model.graph}
+    convolution, calibration = found[CONVOLUTION], found[f"{CONVOLUTION}_HzCalibration"]
+    assert next(str(value.name) for value in convolution.inputs if value) == "f_calibrated"
+    assert calibration.inputs[0] is convolution.outputs[0]
+    assert scale_source(calibration) == OWN
+    assert next(str(value.name) for value in found["Sum"].inputs if value) == f"{CONVOLUTION}_calibrated"
 
 
 @pytest.mark.parametrize(

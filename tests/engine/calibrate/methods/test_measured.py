@@ -100,6 +100,33 @@ def test_what_a_sigmoid_reads_keeps_its_threshold_and_what_it_gives_has_its_own(
     assert fixed == {"x": None, "c": pytest.approx(5.49897), "s": None}
 
 
+@pytest.mark.parametrize("moved", ["Transpose", "Slice"])
+def test_what_is_moved_from_a_sigmoid_has_the_threshold_of_its_own_values(moved: str) -> None:
+    movement = {
+        "Transpose": node("Transpose", ["s"], "m", perm=[0, 1, 3, 2]),
+        "Slice": node("Slice", ["s", "start", "middle", "axis"], "m"),
+    }[moved]
+    weight = "w" if moved == "Transpose" else "half"
+    nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "s"), movement, node("Conv", ["m", weight], "y")]
+    used = {name: CONSTANTS[name] for each in nodes for name in each.input if name in CONSTANTS}
+    placed = place(graph(nodes, {"x": (1, 4, 8, 8)}, ["y"], used), "bayes-e", PlacementOptions()).model
+    fixed = {
+        str(each.inputs[0].name): scale_source(each).fixed
+        for each in calibration_nodes(only_measured(placed))
+        if each.inputs[0] is not None
+    }
+    assert fixed == {"x": None, "c": pytest.approx(5.49897), "m": None}
+
+
+def test_both_sides_of_a_convolution_in_front_of_a_sum_are_measured() -> None:
+    nodes = [node("Conv", ["x", "w"], "c"), node("Tanh", ["c"], "t"), node("Add", ["t", "k"], "s")]
+    constants = {"w": CONSTANTS["w"], "k": np.ones((1, 4, 1, 1), np.float32)}
+    model = graph([*nodes, node("Conv", ["s", "w"], "y")], {"x": (1, 4, 8, 8)}, ["y"], constants)
+    placed = place(model, "bernoulli2", PlacementOptions()).model
+    measured = {str(each.name) for each in calibration_nodes(placed) if mix_measures(each)}
+    assert {"t_HzCalibration", "UNIT_CONV_FOR_s_HzCalibration"} <= measured
+
+
 @pytest.mark.parametrize(("march", "expected"), [("bayes-e", {"x", "c", "y"}), ("bernoulli2", {"x", "c"})])
 def test_the_int8_result_of_a_function_is_measured_only_where_the_bpu_computes_with_it(
     march: str, expected: set[str]
