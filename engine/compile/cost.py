@@ -18,11 +18,11 @@ from engine.chips.latency.fitted import Fitted
 from engine.chips.latency.layout import Alignment
 from engine.chips.latency.overhead import Overhead
 from engine.chips.latency.unfused import AloneByRows
+from engine.compile.columns import adds_column, column_amounts, is_column
 from engine.compile.cores import waits_of
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
-    adds_column,
     average_us,
     is_averaged_by_pixel,
     is_plain,
@@ -136,13 +136,15 @@ def layer_costs(
 def _beside_us(schedule: Schedule, latency: Latency) -> Iterator[float]:
     """Per layer, its overheads, and those that it has for the sake of the layer, or subgraph, before it."""
     costs = latency.overheads
-    entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain}
+    entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain and not is_column(tensor.shape)}
     summed = only_summed(schedule.layers)
-    for layer, found in cut_tokens(schedule.layers):
+    handed = {tensor.name for tensor in schedule.inputs if tensor.inner}
+    columns = column_amounts(schedule.layers, handed)
+    for (layer, found), moved in zip(cut_tokens(schedule.layers), columns, strict=True):
         read = [(Overhead.READ_PIXEL, uneven_pixels(entering.pop(name))) for name in layer.inputs if name in entering]
         if not set(layer.inputs) <= set(schedule.input_names):  # where both enter, that is part of their arrangement
             read.append((Overhead.PRODUCT_COLUMN, product_columns(layer)))
-        before = sum(amount * costs[overhead].us for overhead, amount in (*found, *read) if overhead in costs)
+        before = sum(amount * costs[overhead].us for overhead, amount in (*found, *moved, *read) if overhead in costs)
         yield before + overhead_us(layer, schedule.overlap, latency, summed)
 
 
@@ -403,7 +405,7 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
     Each load takes ``begin_us``, and goes on while what is in front of its layer works: the arrangement of an input
     whole, a layer by ``ahead_share``. Loads of ``ahead_bytes`` run ahead of the layers that wait for them; that of the
     filter which turns an operand of a product does not. Parameters of a sum or a product of what enters are loaded with
-    it.
+    it; ``sum_loads_us`` of what other sums and products wait for (an overhead) are loads, too.
     """
     most = load_us(Traffic(loaded=round(fitted.ahead_bytes)), fitted)
     entering = set(schedule.input_names)
@@ -418,13 +420,14 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         begin = fitted.begin_us * (size > 0 or (product and cost.traffic.loaded > 0)) * (not beside)
         if layer.kind in OF_WEIGHTS and layer.input_bits >= _WIDE_BITS:
             begin *= fitted.int16_loads
+        loads = fitted.sum_loads_us if layer.kind in _OF_CONSTANTS and not layer.rescales else 0.0
         hidden = 0.0
         if size:
-            hidden = min(begin + load_us(Traffic(loaded=size), fitted), working + waiting)
+            hidden = min(begin + loads + load_us(Traffic(loaded=size), fitted), working + waiting)
             working, waiting = min(working - max(hidden - waiting, 0.0), most), 0.0
         yield begin - hidden
         working += fitted.ahead_share * (cost.working_us - cost.entering_us)
-        waiting += fitted.ahead_share * cost.overhead_us
+        waiting += fitted.ahead_share * (cost.overhead_us - loads)
 
 
 def _hidden_us(costs: Sequence[Cost], fitted: Fitted) -> float:

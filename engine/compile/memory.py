@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from engine.chips.latency.layout import Strips
 from engine.chips.latency.through_ddr import Folding, SmallTables, Unfolding
+from engine.compile.columns import column_bytes
 from engine.compile.folding import folded_bytes, unfolded_bytes
 from engine.compile.layers import Layer, Overlap
 from engine.compile.overheads import small_table_elements, vector_traffic
@@ -369,6 +370,8 @@ def relaid_bytes(
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
         vectors = vector_traffic(layer, memory.vector_bytes, memory.vectors_above) if memory.vector_bytes else 0
         vectors += unfolded_bytes(layer, memory.unfolding) if memory.unfolding else 0
+        if memory.weights_on_chip and column_bytes(layer) > memory.group_bytes > 0:
+            vectors += column_bytes(layer)
         if vectors:
             relaid[layer.output] = relaid.get(layer.output, 0) + vectors
     for name, moved in (folded_bytes(layers, memory.folding) if memory.folding else {}).items():

@@ -13,6 +13,7 @@ from engine.chips.latency import Latency
 from engine.chips.latency.layout import RowPadding
 from engine.chips.latency.overhead import Overhead
 from engine.chips.latency.through_ddr import SmallTables
+from engine.compile.columns import becomes_column, is_column
 from engine.compile.joining import joins_pixels, joins_rows
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
@@ -43,7 +44,6 @@ _APART = 0.14
 """Part of the work on queries, keys and values of an image that is not done with that of others."""
 _MAP_RANK = 4
 _PAIR = 2
-_SUM = "ReduceSum"
 """Distance of taps that is a step."""
 _ROW_PIXELS = 16
 """Pixels that rows are padded to where they are joined."""
@@ -204,9 +204,6 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
             yield Overhead.SCALE, 1
         case CostKind.ADD | CostKind.MUL:
             yield Overhead.SUM, 1
-            if _takes_column(layer):
-                yield Overhead.COLUMN_ROW, layer.output_shape[1] / 1e3
-                yield Overhead.COLUMN_ELEMENT, elements
         case CostKind.SLOPE:
             yield Overhead.SLOPED, 1
             yield Overhead.SLOPE, elements
@@ -220,8 +217,6 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         case CostKind.REDUCE if rank > _MAP_RANK:
             yield Overhead.DEEP_REDUCE, elements
         case CostKind.REDUCE:
-            if adds_column(layer):
-                yield Overhead.COLUMN_ADDED, math.prod(layer.input_shapes[0]) / 1e3
             if _is_depth(layer):
                 yield Overhead.REDUCE, 1
                 yield Overhead.DEPTH_REDUCE, math.prod(layer.input_shapes[0]) / 1e3
@@ -289,12 +284,21 @@ def _uneven(layer: Layer) -> Iterator[Amount]:
         return
     shapes = layer.input_shapes if joins else (layer.output_shape,)
     whole = layer.output_shape if joins else layer.input_shapes[0]
-    if len(whole) != _MAP_RANK or any(shape[:-1] != whole[:-1] or shape[-1] >= whole[-1] for shape in shapes):
+    if (
+        len(whole) != _MAP_RANK
+        or (not joins and is_column(whole))
+        or any(shape[:-1] != whole[:-1] or shape[-1] >= whole[-1] for shape in shapes)
+    ):
         return
     begins = list(accumulate(shape[-1] for shape in shapes))[: len(shapes) - joins]
     if any(begin % _UNEVEN_CHANNELS for begin in begins) or (not joins and whole[-1] % _UNEVEN_CHANNELS):
         yield Overhead.UNEVEN, _channel_rows(layer.output_shape)
         yield Overhead.UNEVEN_STRETCH, _channel_rows(layer.output_shape) * -(-whole[-2] // _STRETCH)
+
+
+def _is_no_part(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether ``shape`` is not that of some of the channels of a map."""
+    return tuple(shape[:-1]) != tuple(whole[:-1]) or shape[-1] >= whole[-1]
 
 
 def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
@@ -331,8 +335,8 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
     match layer.motion:
         case Motion.NONE if _is_flattened(layer):
             yield Overhead.FLATTENED, math.prod(shapes[0][2:]) / 1e3
-        case Motion.VIEW if _becomes_column(layer):
-            yield Overhead.STACKED_PIXEL, math.prod(shapes[0][:-1]) / 1e3
+        case Motion.VIEW if becomes_column(layer):
+            pass  # :mod:`engine.compile.columns`
         case Motion.VIEW if len(shapes[0]) > _MAP_RANK and shapes[1][-1] == 1 < shapes[0][-1]:
             yield Overhead.LINE, 1
             yield Overhead.LINES, math.prod(layer.output_shape) / 1e3
@@ -414,27 +418,6 @@ def _deep(layer: Layer) -> Iterator[Amount]:
     share = _APART + (1 - _APART) / layer.input_shapes[0][0]
     yield Overhead.DEEP_SINGLE, _kilobytes(layer) * share
     yield Overhead.DEEP_HEAD_ROW, _rows(layer.output_shape) * share**2 / layer.output_shape[-3] ** _HEADS_POWER
-
-
-def _becomes_column(layer: Layer) -> bool:
-    """Whether the pixels of a map become a column of as many rows, with all their channels (separable attention)."""
-    before, after = layer.input_shapes[0], layer.output_shape
-    maps = len(before) == len(after) == _MAP_RANK and before[0] == after[0] == 1
-    return maps and before[-1] == after[-1] > 1 and after[2] == 1 < min(before[1:3])
-
-
-def _takes_column(layer: Layer) -> bool:
-    """Whether a product takes a column of pixels and one of single channels."""
-    shape = layer.output_shape
-    column = layer.kind is CostKind.MUL and len(shape) == _MAP_RANK and shape[2] == 1 < shape[1]
-    return column and shape[-1] > 1 and any(other == (*shape[:-1], 1) for other in layer.input_shapes)
-
-
-def adds_column(layer: Layer) -> bool:
-    """Whether the pixels of a column are added up, channel by channel."""
-    before, after = layer.input_shapes[0], layer.output_shape
-    column = len(before) == len(after) == _MAP_RANK and before[2] == 1 < before[1] and after[1:3] == (1, 1)
-    return column and before[-1] == after[-1] and layer.op_type.endswith(_SUM)
 
 
 def _parts_batch(layer: Layer) -> bool:

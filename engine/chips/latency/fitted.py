@@ -41,6 +41,7 @@ class Fitted(Data):
         load_gbps: bytes loaded per ns.
         store_gbps: bytes stored per ns.
         begin_us: what a load of weights, of a table or of parameters takes besides its traffic.
+        sum_loads_us: part of what a sum or a product of maps waits for that is loads, and goes on while others work.
         int16_loads: such loads of a layer of weights whose inputs are int16, which is several layers of bytes.
         map_us: the same of a load or store of each map of a batch but the first.
         ahead_share: part of a layer's work that goes on while the weights of the next one are loaded.
@@ -79,6 +80,7 @@ class Fitted(Data):
     load_gbps: float
     store_gbps: float
     begin_us: float = 0.0
+    sum_loads_us: float = 0.0
     int16_loads: float = 1.0
     map_us: float = 0.0
     ahead_share: float = 0.0

@@ -57,7 +57,6 @@ MAP = (1, 8, 8, 16)
         (layer(CostKind.REDUCE, (1, 1, 2, 8, 8), (1, 2, 2, 8, 8)), (Overhead.DEEP_REDUCE, 0.128)),
         (layer(CostKind.RESIZE, MAP, (1, 4, 4, 16)), (Overhead.RESIZE, 1)),
         (layer(CostKind.JOIN, MAP, (1, 8, 8, 8), (1, 8, 8, 8)), (Overhead.JOIN, 1)),
-        (layer(CostKind.RESHAPE, (1, 96, 1, 24), (1, 12, 8, 24), motion="view"), (Overhead.STACKED_PIXEL, 0.096)),
         (layer(CostKind.JOIN, (1, 3, 8, 8, 7), (1, 3, 8, 8, 2), (1, 3, 8, 8, 5)), (Overhead.ANCHOR_PARTS, 0.192)),
         (
             layer(CostKind.RESHAPE, (1, 3, 7, 8, 6), (1, 21, 8, 6), motion="rows", output_bits=16),
@@ -427,25 +426,3 @@ def test_heads_of_a_product_take_their_columns() -> None:
 def test_maps_are_joined_channel_by_channel_where_a_part_begins_within_a_block(found: Layer, us: float) -> None:
     """Asked (``joins``), computing times on bayes-e; the last part may be of no whole blocks. A border is no part."""
     assert uneven_us(found, load_latency("bayes-e")) == pytest.approx(us, rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("march", "turned", "product", "added"), [("bayes-e", 5.2, 5.4, 18.4), ("bayes", 5.7, 4.7, 15.1)]
-)
-def test_separable_attention_takes_its_columns_row_by_row(
-    march: str, turned: float, product: float, added: float
-) -> None:
-    """Asked (``sepa``), computing times of 12 x 8 x 24: a layout change is part of the sum."""
-    latency, column = load_latency(march), (1, 96, 1, 24)
-
-    def us(kind: CostKind, *shapes: tuple[int, ...], op_type: str = "") -> float:
-        found = layer(kind, *shapes, motion=Motion.VIEW)
-        one = found.model_copy(update={"op_type": op_type or found.op_type})
-        return overhead_us(one, Overlap.GROUPS, latency)
-
-    assert us(CostKind.RESHAPE, column, (1, 12, 8, 24)) == pytest.approx(turned, rel=0.1)
-    plain = us(CostKind.MUL, column, column, column)
-    assert us(CostKind.MUL, column, column, (1, 96, 1, 1)) - plain == pytest.approx(product, rel=0.15)
-    total = us(CostKind.REDUCE, (1, 1, 1, 24), column, op_type="HzSQuantizedReduceSum")
-    assert total == pytest.approx(added, rel=0.1)
-    assert us(CostKind.REDUCE, (1, 1, 1, 24), column, op_type="HzSQuantizedReduceMean") == 0.0
