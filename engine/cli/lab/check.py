@@ -61,19 +61,20 @@ def as_dict(result: ConversionResult) -> dict[str, object]:
 
 
 def _show(result: ConversionResult) -> None:
-    from engine.cli.console import open_console, plain_table
+    from engine.cli.console import open_console
+    from engine.cli.listing import Listing
     from engine.ops.core.reasons import sentence
     from engine.place.hints import hint_for
 
-    table = plain_table("node", "on", "sub", "type", "dtype", words=("reason",))
+    listing = Listing("node", "on", "sub", "type", "dtype", words="reason")
     for row in result.nodes:
         subgraph = "" if row.subgraph is None else str(row.subgraph)
-        style = "yellow" if row.on == Device.CPU else None
+        style = "yellow" if row.on == Device.CPU else ""
         remarks = "; ".join(filter(None, (sentence(row.reason), row.remarks)))
         cells = (row.node, row.on, subgraph, row.type, row.data_type, remarks)
-        table.add_row(*cells, style=style)
+        listing.add_row(*cells, style=style)
     console = open_console()
-    console.print(table)
+    console.print(listing)
     for row in result.nodes:
         if row.reason is not None:
             console.print(f"{row.node} ({row.type}): {hint_for(row.type, row.reason)}", highlight=False, markup=False)

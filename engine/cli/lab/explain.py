@@ -244,11 +244,12 @@ def _show(
     doubts: tuple[str, ...],
     thresholds: str,
 ) -> None:
-    from engine.cli.console import open_console, plain_table
+    from engine.cli.console import open_console
+    from engine.cli.listing import Listing
     from engine.rulebook.known import how_to_settle
 
-    words = ("reason and what to change",)
-    table = plain_table("node", "on", "type", "dtype", "shape", figures=("us", "DDR bytes"), words=words)
+    figures, words = ("us", "DDR bytes"), "reason and what to change"
+    listing = Listing("node", "on", "type", "dtype", "shape", figures=figures, words=words)
     for node in nodes:
         on = node.on if node.subgraph is None else f"{node.on} {node.subgraph}"
         time = "" if node.time_us is None else f"{node.time_us:.1f}"
@@ -256,11 +257,11 @@ def _show(
         shape = "x".join(map(str, node.shape))
         rule = f"[{', '.join(node.rules)}]" if node.reason and node.rules else ""
         why = "; ".join(filter(None, (node.reason, node.hint if node.reason else "", node.unmeasured, rule)))
-        style = "yellow" if node.on == Device.CPU else None
+        style = "yellow" if node.on == Device.CPU else ""
         cells = (node.name, on, node.type, node.data_type, shape, time, traffic, why)
-        table.add_row(*cells, style=style)
+        listing.add_row(*cells, style=style)
     console = open_console()
-    console.print(table)
+    console.print(listing)
     found = result.performance
     console.print(
         f"{result.name} on {found.march}: {found.latency_us:.1f} us, {found.ddr_bytes} bytes of DDR traffic, "
