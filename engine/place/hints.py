@@ -40,7 +40,7 @@ BY_OPERATOR = {
 }
 """Hints for operators that the BPU does not have, by type."""
 
-_EXACT_TAIL = "none needed: a convolution before it keeps its exact int32 result, and the CPU what it computes"
+_EXACT_TAIL = "none needed: what a convolution before it gives stays an exact int32, what the CPU gives stays float"
 _RANK_4 = "use rank-4 tensors (N, C, H, W)"
 _TWO_DIMENSIONS = (
     "of one spatial axis: write it in two dimensions with a height of 1; of three: as a two-dimensional one per slice "

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from engine.floats.recurrent import GATES, RecurrentCell, block, cell_of
 from engine.simulate.kernels import operations, tiles
-from engine.simulate.kernels.float_product import SCRATCH
 from engine.simulate.kernels.instructions import InstructionKind
 from engine.simulate.lowering.common import NotLowered
 from engine.simulate.lowering.floats import SMALLEST
@@ -77,7 +76,7 @@ def _multiplied(x: Tensor, weights: Floats, program: Assembler) -> Tensor:
         InstructionKind.FLOAT_PRODUCT,
         {"x": x, "y": y},
         units=len(panels),
-        scratch=SCRATCH,
+        scratch=tiles.FLOAT_ROWS * tiles.FLOAT_WIDTH * 4,
         **{"in_h": rows, "out_c": results, "taps": count},
         count=block(count, results),
         low=SMALLEST,
