@@ -26,6 +26,7 @@ from engine.facts.devices import ends_on_bpu
 from engine.graph.scales import Gated, ScaleSource, Term, scale_source
 from engine.ir import MARK_FLOATS, MARK_LATE, MARK_ON, attribute, is_calibration, load_model, write_atomically
 from engine.ops.core.gates import behind_gates
+from engine.ops.core.unit_conv import UNIT_CONV
 from engine.place import PlacementOptions, decomposed, place
 from engine.rulebook.book import BOOK, RULES, Book
 from engine.rulebook.marks import rules_of
@@ -172,7 +173,7 @@ def compared(placed: ir.Model, answer: PlacementAnswer) -> dict[tuple[str, str],
     types: dict[str, str] = {}
     for node in placed.graph:
         if is_calibration(node) and node.inputs[0] is not None:
-            name, source = str(node.inputs[0].name), scale_source(node)
+            name, source = _calibrated_tensor(node), scale_source(node)
             types[name] = str(attribute(node, "qtype"))
             same = _same_scale(name, source, answer)
             if same is not None:
@@ -183,6 +184,13 @@ def compared(placed: ir.Model, answer: PlacementAnswer) -> dict[tuple[str, str],
         names = types.keys() | answer.types.keys()
         found |= {("type", name): types.get(name) == answer.types.get(name) for name in names}
     return found
+
+
+def _calibrated_tensor(node: ir.Node) -> str:
+    """What the original's calibrated model calls the tensor; a convolution comes between two calibrations there."""
+    read, given = (str(value.name) for value in (node.inputs[0], node.outputs[0]) if value is not None)
+    is_convolved = given.startswith(UNIT_CONV) and not read.startswith(UNIT_CONV)
+    return given.removesuffix("_calibrated") if is_convolved else read
 
 
 def _same_scale(tensor: str, source: ScaleSource, answer: PlacementAnswer) -> bool | None:
