@@ -29,7 +29,7 @@ _BACK = 0.2
 """Time of a pixel of a column that becomes one of a map, of one that is laid by itself."""
 _VECTOR_BYTES = 128
 _VECTORS = RowPadding(block=_VECTOR_BYTES, minimum=16)
-_SUM = "ReduceSum"
+_SUM, _MEAN = "ReduceSum", "ReduceMean"
 _NARROW_BITS = 8
 
 
@@ -72,9 +72,11 @@ def _amounts(layer: Layer, readers: Sequence[Layer], handed: Collection[str]) ->
         yield Overhead.COLUMN_ADDED, taken / 1e3
     if adds_rows(layer):
         yield Overhead.ROW_ADDED, _row_pixels(layer.input_shapes[0]) / 1e3
-    turned = layer.kind is not CostKind.RESHAPE and any(map(adds_rows, readers))
-    if turned and row_width(shape[2], _VECTORS) % _VECTOR_BYTES:
+    if layer.kind is not CostKind.RESHAPE and any(_wants_turned(reader, layer) for reader in readers):
         yield Overhead.ROW_TURNED, math.prod(shape[:-1]) / 1e3
+    yield from _means(layer)
+    if layer.kind is CostKind.LUT and len(shape) == _MAP_RANK and shape[-1] == 1:
+        yield Overhead.SINGLE_TABLE_ROW, math.prod(shape[:2]) / 1e3
     if pixels:
         yield Overhead.COLUMN_PIXEL, pixels
 
@@ -124,6 +126,32 @@ def adds_rows(layer: Layer) -> bool:
     before, after = layer.input_shapes[0], layer.output_shape
     rows = len(before) == len(after) == _MAP_RANK and before[:2] == after[:2] and before[2] > after[2] == 1 < before[1]
     return rows and before[-1] == after[-1] and layer.op_type.endswith(_SUM)
+
+
+def _wants_turned(reader: Layer, layer: Layer) -> bool:
+    """Whether a layer takes the pixels of each row by themselves: it adds them up, unless they are whole vectors, or
+    makes rows of the elements of a map of one channel.
+    """
+    if adds_rows(reader):
+        return row_width(layer.output_shape[2], _VECTORS) % _VECTOR_BYTES > 0
+    single = len(layer.output_shape) == _MAP_RANK and layer.output_shape[-1] == 1
+    return single and reader.kind is CostKind.RESHAPE and reader.motion is Motion.ELEMENTS
+
+
+def _means(layer: Layer) -> Iterator[Amount]:
+    """Means over the rows or the columns of a map."""
+    before, after = layer.input_shapes[0], layer.output_shape
+    if (
+        layer.kind is not CostKind.REDUCE
+        or not layer.op_type.endswith(_MEAN)
+        or not len(before) == len(after) == _MAP_RANK
+    ):
+        return
+    if before[1] > after[1] == 1 < after[2] and before[2:] == after[2:]:
+        yield Overhead.REDUCE, 1
+        yield Overhead.MEAN_COLUMN, math.prod(after[2:]) / 1e3
+    elif before[2] > after[2] == 1 < after[1] and before[-1] == after[-1]:
+        yield Overhead.MEAN_ROW, after[1] / 1e3
 
 
 def _row_pixels(shape: Sequence[int]) -> int:

@@ -63,6 +63,9 @@ _WIDE_DEPTH = 32
 """Least depth of products whose second operand is wide, as they are computed."""
 _WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
 _PAIR = 2
+_FIVE_BY_FIVE = 25 / 9
+"""Time of a window of 5 x 5 of one of 3 x 3."""
+_BLOCK_CHANNELS = 8
 _MAP_RANK = 4
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 _OF_CONSTANTS = frozenset({CostKind.ADD, CostKind.MUL})
@@ -563,7 +566,7 @@ def _kernel_ns(layer: Layer, latency: Latency, arranging: float = 0.0, *, fused:
         case CostKind.POOL if layer.input_bits >= _WIDE_BITS or is_averaged_by_pixel(layer, latency):
             return 0.0  # row by row of each channel, or pixel by pixel, which are overheads
         case CostKind.POOL if layer.strides == (1, 1) and not latency.pools_by_taps:
-            return elements * (max(layer.kernel) // 2) / fitted.window_rate
+            return _window_steps(layer) * _in_blocks(layer.output_shape) / fitted.window_rate
         case CostKind.POOL:
             return (math.prod(layer.input_shapes[0]) + elements) / fitted.pool_rate
         case CostKind.REDUCE:
@@ -572,6 +575,17 @@ def _kernel_ns(layer: Layer, latency: Latency, arranging: float = 0.0, *, fused:
             return elements / fitted.resize_rate
         case _:
             return elements / fitted.elementwise_rate
+
+
+def _window_steps(layer: Layer) -> float:
+    """Windows of 3 x 3 that a maximum of larger windows takes the time of: it goes by windows of 5 x 5 and a rest."""
+    reach = max(layer.kernel) // 2
+    return (reach // 2) * _FIVE_BY_FIVE + reach % 2
+
+
+def _in_blocks(shape: Sequence[int]) -> int:
+    """Elements of a map with whole blocks of channels."""
+    return math.prod(shape[:-1]) * round_up(shape[-1], _BLOCK_CHANNELS)
 
 
 def _is_of_single_channels(layer: Layer) -> bool:

@@ -120,3 +120,27 @@ def test_separable_attention_takes_its_columns_row_by_row(
     assert us(first) == pytest.approx(turned, rel=0.1)
     assert us(layer(CostKind.MUL, column, column, (1, 96, 1, 1))) == pytest.approx(product, rel=0.1)
     assert us(first, total) - us(first) == pytest.approx(added, rel=0.1)
+
+
+def test_means_over_rows_and_columns() -> None:
+    """Pages: 33 rows of 33 pixels take 9 us on bayes-e, 33 columns of 16 channels 5, a whole map none of it."""
+    shape = (1, 33, 24, 16)
+
+    def mean(*after: int) -> dict[Overhead, float]:
+        return found(layer(CostKind.REDUCE, after, shape).model_copy(update={"op_type": "HzReduceMean"}))["y"]
+
+    assert mean(1, 33, 1, 16) == pytest.approx({Overhead.MEAN_ROW: 0.033})
+    assert mean(1, 1, 24, 16) == {Overhead.REDUCE: 1, Overhead.MEAN_COLUMN: pytest.approx(0.384)}
+    assert mean(1, 1, 1, 16) == {}
+
+
+def test_maps_of_one_channel_are_looked_up_row_by_row_and_turned_for_what_makes_rows_of_them() -> None:
+    """2 x 1280 pixels take 17 us on bayes-e and 9 on bayes in front of a reshape, 2 and 1 in front of a sum."""
+    boxes = (1, 2, 1280, 1)
+    table = named("table", layer(CostKind.LUT, boxes, boxes))
+    row = named("row", layer(CostKind.RESHAPE, (1, 2, 1280), boxes, motion="elements"), "table")
+    amounts = found(table, row)["table"]
+    assert amounts == pytest.approx({Overhead.ROW_TURNED: 2.56, Overhead.SINGLE_TABLE_ROW: 0.002})
+    assert found(table, named("sum", layer(CostKind.ADD, boxes, boxes), "table"))["table"].keys() == {
+        Overhead.SINGLE_TABLE_ROW
+    }

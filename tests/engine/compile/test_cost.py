@@ -30,7 +30,7 @@ from engine.compile.schedule import InputTensor, Schedule, schedule_layers
 from engine.compile.traffic import Traffic
 from engine.ops.core.costs import CostKind
 from engine.terms import OptimizeLevel
-from tests.engine.compile.layers import alone, convolution, layer
+from tests.engine.compile.layers import AMPLE, alone, convolution, layer
 
 MAP = (1, 28, 28, 64)
 CONV = CostKind.CONV
@@ -623,3 +623,13 @@ def test_columns_are_turned_before_they_are_added_up_where_layers_run_alone(marc
     alone_us = latency.alone.added_us + latency.alone.added_element_ns * 96 * 24 / 1e3 if latency.alone else 0.0
     assert waits("HzSQuantizedReduceSum") - waits("HzSQuantizedReduceMean") == pytest.approx(alone_us)
     assert 0 < alone_us < us
+
+
+@pytest.mark.parametrize(("kernel", "steps"), [(3, 1), (5, 25 / 9), (7, 25 / 9 + 1), (9, 50 / 9), (13, 75 / 9)])
+def test_maxima_go_by_windows_of_five_and_whole_blocks_of_channels(kernel: int, steps: float) -> None:
+    """Pages of 48 x 32 pixels of 6 channels on bayes-e: 5, 9 and 13 pixels a side take 4, 7 and 10 us."""
+    fitted, shape = load_latency("bayes-e").fitted, (1, 48, 32, 6)
+    one = layer(CostKind.POOL, shape, shape, kernel=(kernel, kernel)).model_copy(update={"op_type": MAXIMUM})
+    inputs = (InputTensor(name="x0", dtype="int8", shape=shape, inner=True),)
+    cost = layer_costs(schedule_layers("s", inputs, ("y",), (one,), AMPLE), load_latency("bayes-e"))[0]
+    assert cost.compute_us == pytest.approx(steps * 48 * 32 * 8 / fitted.window_rate / 1e3)
