@@ -1,6 +1,7 @@
 """The cuts that ``kl`` takes of tensors that the original was asked about (docs/evidence/calibration.md).
 
-``recorded/cuts/cuts.json`` has groups of them: the cut, in bins, then the filled ones of 1,024 bins and their counts.
+The files of ``recorded/cuts`` have groups of them: the cut, in bins, then the filled ones of 1,024 bins and their
+counts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from numpy.typing import NDArray
 from engine.calibrate.methods.kl import kl_threshold
 from engine.calibrate.statistics.distribution import Histogram
 
-GROUPS = json.loads((Path(__file__).parent / "recorded" / "cuts" / "cuts.json").read_text())
+GROUPS = {
+    name: rows
+    for file in sorted((Path(__file__).parent / "recorded" / "cuts").glob("*.json"))
+    for name, rows in json.loads(file.read_text()).items()
+}
 
 
 def counts_of(bins: list[int], counts: list[int]) -> NDArray[np.int64]:

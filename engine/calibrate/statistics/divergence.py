@@ -129,14 +129,15 @@ def _hand_on(
 ) -> None:
     """The shares of P, which the original has in float32 and hands on from one cut to the next.
 
-    The last bin of the first cut holds what its own number and all behind it add up to, a sum of float32 shares in
-    float64. Every cut hands on what is left of that without the share of its last bin, which keeps the difference: a
-    float32 sum and a float32 difference, so that neither is the quotient of counts that it stands for.
+    It begins one cut before the first that counts, with :data:`LEVELS` bins less one: the last bin of that holds the
+    float32 sum of its own share and of what lies behind, a float64 sum of float32 shares rounded to float32. Every cut
+    hands on what is left of that without the share of its last bin, which keeps the difference: a float32 sum and a
+    float32 difference, so that neither is the quotient of counts that it stands for.
 
     Args:
         counts, sums: see :func:`divergences`.
         shares: becomes what every bin holds in the cuts that do not end with it.
-        left: becomes what every bin from the last of the first cut on holds in the cut that ends with it.
+        left: becomes what every bin from the last of that first cut on holds in the cut that ends with it.
     """
     everything = np.float32(sums[counts.size])
     behind = 0.0
@@ -144,8 +145,8 @@ def _hand_on(
         shares[index] = np.float32(counts[index]) / everything
         if index >= LEVELS - 1:
             behind += np.float64(shares[index])
-    left[LEVELS - 1] = np.float32(behind)
-    for index in range(LEVELS - 1, counts.size - 1):
+    left[LEVELS - 2] = shares[LEVELS - 2] + np.float32(behind)
+    for index in range(LEVELS - 2, counts.size - 1):
         left[index + 1] = left[index] - shares[index]
         shares[index] = left[index] - left[index + 1]
 
