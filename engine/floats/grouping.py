@@ -14,8 +14,9 @@ from engine.errors import ModelError
 from engine.floats.batching import BATCH, computes_samples_apart
 from engine.floats.fake_quantization import lower_calibration
 from engine.floats.float_model import FloatSession, Kernels, make_outputs, numpy_type
-from engine.ir import constant_of, shape_of, to_bytes
+from engine.ir import constant_of, shape_of, static_shape, to_bytes
 from engine.ops.foreign.custom import is_custom
+from engine.optimize.base import axes_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +106,8 @@ def mixes_group(model: ir.Model) -> bool:
     standard = lower_calibration(model)
     if any(shape_of(value)[:1] != (1,) for value in standard.graph.inputs):
         return False
+    if any(map(_reduces_samples, standard.graph)):
+        return group_size(model) == GROUP
     if not any(map(_may_mix, standard.graph)) or group_size(model) != GROUP:
         return False
     values = [value for node in standard.graph for value in node.outputs if value.dtype == ir.DataType.FLOAT]
@@ -112,6 +115,12 @@ def mixes_group(model: ir.Model) -> bool:
     make_outputs(standard, list(shapes))
     found = _run(standard, GROUP)
     return any(array.shape != (GROUP, *shapes[name][1:]) for name, array in found.items() if shapes[name][:1] == (1,))
+
+
+def _reduces_samples(node: ir.Node) -> bool:
+    """Whether ``node`` reduces the first axis, or all, naming none."""
+    rank = len(static_shape(node.inputs[0]) or ()) if node.op_type.startswith("Reduce") else 0
+    return rank > 0 and 0 in (axes_of(node, rank) or (0,))
 
 
 def _may_mix(node: ir.Node) -> bool:

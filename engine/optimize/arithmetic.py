@@ -105,7 +105,7 @@ class ShareArithmetic(GraphPass):
 class DivToReciprocal(NodePass):
     """``a / b`` becomes ``a * Reciprocal(b)``, nodes ``<node>_reciprocal`` and ``<node>_mul``.
 
-    A constant is inverted here.
+    A constant is inverted here. A computed ``b`` without dimensions, as a mean of a whole map, stays a divisor.
     """
 
     op_types = frozenset({"Div"})
@@ -117,6 +117,8 @@ class DivToReciprocal(NodePass):
         divisor = initializer_of(right)
         if divisor is not None:
             return _multiply_by_inverse(node, left, right, divisor)
+        if not self.remains(node):
+            return False
         reciprocal = make_node(
             "Reciprocal",
             [right],
@@ -138,10 +140,11 @@ class DivToReciprocal(NodePass):
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """One by a computed float tensor."""
+        """One by a computed float tensor that has dimensions."""
         left, right = node.inputs[0], node.inputs[1]
-        is_float = right is not None and right.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
-        return left is not None and is_float and initializer_of(right) is None
+        if left is None or right is None or initializer_of(right) is not None:
+            return False
+        return right.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16) and static_shape(right) != ()
 
 
 class ExpandConstants(NodePass):

@@ -116,9 +116,11 @@ class SinkTranspose(_Sink):
 
     def passes(self, node: ir.Node) -> bool:
         """Not a mean over several axes (rows and columns of channels last, kept at 1, 3 of 3 asked)."""
-        rank = len(static_shape(node.outputs[0]) or ())
-        is_of_many = node.op_type == "ReduceMean" and len(axes_of(node, rank) or ()) > 1
-        return super().passes(node) and not is_of_many
+        if node.op_type == "ReduceMean":
+            rank = len(static_shape(node.inputs[0]) or ())
+            if rank and len(axes_of(node, rank) or ()) > 1:
+                return False
+        return super().passes(node)
 
     def passes_on(self, node: ir.Node, passed: ir.Node) -> bool:
         """Not what becomes part of a product once it has passed the quotient of a normalisation.

@@ -80,6 +80,7 @@ def insert_calibration(
                 _calibrate_input(node, index, types, inserted, rules)
     for value, calibrated in inserted.items():
         _let_cpu_read(model, value, calibrated, rules)
+    dropped = _let_functions_read(model, rules)
     for value, left_out in rules.left_out.items():
         producer = value.producer()
         if producer is not None and value not in inserted:
@@ -88,7 +89,8 @@ def insert_calibration(
         for calibration in _calibrations(value):
             note(calibration, apart)
     for chain in chains(model, march):
-        _calibrate_result(model, Result(chain, march, types, output_type), rules)
+        if chain[-1].outputs[0] not in dropped:
+            _calibrate_result(model, Result(chain, march, types, output_type), rules)
     _leave_out(model, book.before_scales, rules.family)
     mark_scales(model, march, asked, book, rules.twice)
     for node, twice in rules.twice.items():
@@ -246,6 +248,30 @@ def _let_cpu_read(model: ir.Model, value: ir.Value, calibrated: ir.Value, rules:
     calibration.name = names.of(NameSite(NamedPart.CALIBRATION, tensor=name if is_read else value.name))
     if rule is not None and rule.then is Calibrate.TWICE:
         rules.twice[calibration] = rule.id
+
+
+def _let_functions_read(model: ir.Model, rules: _Rules) -> set[ir.Value]:
+    """Let nodes on the CPU read what they read as it is, where the rules say so.
+
+    Returns:
+        what is not calibrated since, as nothing else reads its calibrated form.
+    """
+    dropped = set()
+    for node in tuple(model.graph):
+        calibrated = node.inputs[0] if node.inputs else None
+        calibration = None if calibrated is None or on_bpu(node) or is_calibration(node) else calibrated.producer()
+        if calibrated is None or calibration is None or not is_calibration(calibration):
+            continue
+        rule = rules.book.read_by_cpu.decide(OfCpu(calibrated, node), rules.family)
+        if rule is None or rule.then is not Calibrate.NO:
+            continue
+        note(node, rule.id)
+        value = given(calibration, 0)
+        node.replace_input_with(0, value)
+        if not calibrated.uses() and not calibrated.is_graph_output():
+            model.graph.remove(calibration, safe=True)
+            dropped.add(value)
+    return dropped
 
 
 def _calibrate_before(model: ir.Model, calibration: ir.Node, rule: str, names: Naming) -> None:

@@ -29,6 +29,7 @@ class Book:
         inputs: which tensors that are read are calibrated.
         results: which tensors that are given are.
         outputs_read: how outputs are calibrated that the BPU reads as well.
+        read_by_cpu: which form of what is calibrated the CPU reads.
         before_scales: where a calibration is left out before scales are known.
         after_scales: where it is left out afterwards.
         for_cpu: which tensors that the CPU reads are calibrated besides.
@@ -43,6 +44,7 @@ class Book:
     inputs: Table[calibrated.Input, calibrated.Calibrate] = calibrated.INPUTS
     results: Table[calibrated.Result, calibrated.Calibrate] = calibrated.RESULTS
     outputs_read: Table[calibrated.OutputRead, calibrated.Calibrate] = calibrated.OUTPUTS_READ
+    read_by_cpu: Table[calibrated.OfCpu, calibrated.Calibrate] = calibrated.READ_BY_CPU
     before_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.BEFORE_SCALES
     after_scales: Table[calibrated.Calibrated, calibrated.Calibrate] = calibrated.AFTER_SCALES
     for_cpu: Table[calibrated.OfCpu, calibrated.Calibrate] = calibrated.FOR_CPU
@@ -60,6 +62,7 @@ class Book:
             self.inputs,
             self.results,
             self.outputs_read,
+            self.read_by_cpu,
             self.before_scales,
             self.after_scales,
             self.for_cpu,
@@ -84,6 +87,7 @@ class Book:
             change(self.inputs),
             change(self.results),
             change(self.outputs_read),
+            change(self.read_by_cpu),
             change(self.before_scales),
             change(self.after_scales),
             change(self.for_cpu),

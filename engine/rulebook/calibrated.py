@@ -19,6 +19,7 @@ from engine.ir import before_calibration, is_calibration
 from engine.ops.add import runs_as_convolution
 from engine.ops.core.element_functions import FUNCTIONS
 from engine.ops.core.float_nodes import given, is_relu
+from engine.ops.core.reasons import Code, reason_of
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import BAYES, BERNOULLI, MeasuredApart, Pattern, Rule, Table
 
@@ -407,13 +408,19 @@ QUANTISED_BEFORE_LATE = (
 """Operators of the CPU whose results bernoulli2 quantises in front of a movement that left the BPU late."""
 
 
+FUNCTIONS_OF_ENDS = ("Ceil", "Cos", "Floor", "Log", "Reciprocal", "Sin", "Tan")
+"""Functions that bernoulli2 leaves to the CPU at the end of the network; others that were asked are int8 there."""
+LATE_FUNCTIONS = ("Elu", "Pow", *FUNCTIONS_OF_ENDS)
+"""Functions that leave the BPU last where it reads their results nowhere."""
+
+
 def _is_of_split(site: Calibrated) -> bool:
     return site.producer.op_type == "Split" and is_calibration(given(site.producer, 0).producer())
 
 
 def _is_moved_beside_cpu(site: Calibrated) -> bool:
     return any(map(_moves_integers, site.readers)) and all(
-        _moves_integers(reader) or not is_quantised(reader) or _is_late_power(reader) for reader in site.readers
+        _moves_integers(reader) or not is_quantised(reader) for reader in site.readers
     )
 
 
@@ -424,10 +431,6 @@ def _is_moved_or_enlarged(site: Calibrated) -> bool:
     """
     node = site.producer
     return keeps_scale(node) or node.op_type in ENLARGES or joins_on_request(node)
-
-
-def _is_late_power(node: ir.Node) -> bool:
-    return node.op_type == "Pow" and refused_late(node)
 
 
 def _moves_integers(node: ir.Node) -> bool:
@@ -638,6 +641,27 @@ def _is_moved_from_calibrated(site: OfCpu) -> bool:
     return mover is not None and _moves(mover) and is_calibration(moved_from(site.value, _moves).producer())
 
 
+def _ends_on_cpu(node: ir.Node) -> bool:
+    reason = reason_of(node)
+    return reason is not None and reason.code in (Code.PRODUCT_TAIL, Code.RECTIFIER_WITHIN)
+
+
+READ_BY_CPU: Table[OfCpu, Calibrate] = Table(
+    "calibrated",
+    [
+        Rule(
+            "calibrated.function-of-cpu",
+            "A function or LeakyRelu that the BPU leaves to the CPU, as no node of it reads the result, reads what it "
+            "reads as it is, where others read its calibrated form.",
+            Pattern(
+                "is read by such a function or LeakyRelu",
+                lambda site: site.reader.op_type in {*LATE_FUNCTIONS, "LeakyRelu"} and _ends_on_cpu(site.reader),
+            ),
+            Calibrate.NO,
+        ),
+    ],
+)
+"""Which form the CPU reads of what is calibrated."""
 FOR_CPU: Table[OfCpu, Calibrate] = Table(
     "calibrated",
     [

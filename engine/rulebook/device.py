@@ -458,7 +458,7 @@ STEPS = (
     DeviceStep("what was asked for", REQUESTS, everywhere=True, chains=True),
     DeviceStep("what is one with a node on the CPU", WHOLES),
     DeviceStep("the ends of the network", TAILS, backwards=True, chains=True),
-    DeviceStep("products and sums at the ends", PRODUCTS, settled=True),
+    DeviceStep("products and sums at the ends", PRODUCTS, chains=True, settled=True),
     DeviceStep("what moves floats of the CPU", MOVEMENTS, backwards=True),
 )
 """In order; what is refused late leaves the BPU before the last but one."""

@@ -28,7 +28,7 @@ from engine.ops.core.float_nodes import given, is_relu
 from engine.ops.core.reasons import Code
 from engine.ops.foreign.composite import PREPROCESS
 from engine.ops.registry import rule_for
-from engine.rulebook.calibrated import QUANTISED_BEFORE_LATE
+from engine.rulebook.calibrated import LATE_FUNCTIONS, QUANTISED_BEFORE_LATE
 from engine.rulebook.device_sites import (
     NOT_ASKED,
     NOT_READ_BY_BPU,
@@ -67,10 +67,9 @@ def _moves_tail_sum(site: DeviceSite) -> bool:
     return passes and value is not None and is_exact_sum(before_calibration(value))
 
 
-RECTIFIERS = ("Elu", "LeakyRelu", "PRelu")
-FUNCTIONS_OF_ENDS = ("Ceil", "Cos", "Floor", "Log", "Reciprocal", "Sin", "Tan")
-"""Functions that bernoulli2 leaves to the CPU at the end of the network; others that were asked are int8 there."""
-ENDS_ON_CPU = frozenset({"Add", "Mul", *RECTIFIERS, *FUNCTIONS_OF_ENDS})
+RECTIFIED_ON_CPU = frozenset({"LeakyRelu", "PRelu", *LATE_FUNCTIONS})
+"""What the CPU computes where no BPU node reads it: on bernoulli2, and within a network."""
+ENDS_ON_CPU = frozenset({"Add", "Mul"}) | RECTIFIED_ON_CPU
 """What bernoulli2 computes on the CPU, or leaves in int32, where no BPU node reads it."""
 
 
@@ -108,7 +107,8 @@ def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool |
         return None
     if source.stays_int32(head) and _follows_int16(value, head, site):
         return False
-    on_cpu = head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI
+    ends = ENDS_ON_CPU if site.chip.family in BERNOULLI else RECTIFIED_ON_CPU
+    on_cpu = head.op_type in ends and (site.chip.family in BERNOULLI or not reaches_output(site.node.outputs[0]))
     return moves_sums or source.stays_int32(head) or on_cpu or head.op_type == "Pow"
 
 
@@ -159,16 +159,6 @@ def _before(node: ir.Node) -> str:
     return "" if producer is None else str(producer.op_type)
 
 
-def _is_turned_for_bpu(node: ir.Node) -> bool:
-    """Whether a Transpose moves the result of ``node`` to a BPU node."""
-    return any(reader.op_type == "Transpose" and any(map(on_bpu, readers_of(reader))) for reader in readers_of(node))
-
-
-def _shares_its_operand(node: ir.Node) -> bool:
-    """Whether something else reads the first input of ``node`` too, as embeddings that are divided by their norm."""
-    return any(reader is not node for reader in float_readers(before_calibration(given(node, 0))))
-
-
 def _reads_ends(node: ir.Node) -> bool:
     """Whether the BPU computes with one of the inputs of ``node`` nowhere."""
     return not all(is_computed_with(value, _stays, is_passive) for value in node.inputs if value is not None)
@@ -204,6 +194,7 @@ def _reads_alone(node: ir.Node) -> bool:
 
 
 ASKED_TAIL = of_site("is asked for, or has a type that is asked for", _is_asked_tail)
+WITHIN = of_node("reaches no output but by the BPU", lambda node: not reaches_output(node.outputs[0]))
 PASSIVE_TAIL = NOT_READ_BY_BPU & of_node("moves values, or chooses among them", is_passive)
 
 TAILS: Table[DeviceSite, Place] = Table(
@@ -267,53 +258,38 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.rectifier-tail",
-            "bernoulli2 computes no Elu, LeakyRelu, PRelu, Sin, Cos, Tan, Log, Reciprocal, Floor or Ceil that no BPU "
-            "node reads.",
-            NOT_READ_BY_BPU
-            & NOT_ASKED
-            & op(*RECTIFIERS, *FUNCTIONS_OF_ENDS)
-            & ~of_site("is a Reciprocal that only a product on the CPU reads", is_of_division),
+            "bernoulli2 computes no LeakyRelu or PRelu that no BPU node reads.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("LeakyRelu", "PRelu"),
             to_cpu(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),
         Rule(
             "device.rectifier-within",
-            "An Elu, LeakyRelu, PRelu or power that no BPU node reads runs on the CPU where the BPU computes behind it "
-            "again, wherever it goes: between a convolution and an LRN. At the end it is int16.",
-            NOT_READ_BY_BPU
-            & NOT_ASKED
-            & op(*RECTIFIERS, "Pow")
-            & of_node("reaches no output but by the BPU", lambda node: not reaches_output(node.outputs[0])),
+            "A LeakyRelu or PRelu that no BPU node reads runs on the CPU where the BPU computes behind it again, "
+            "wherever it goes: between a convolution and an LRN. At the end it is int16.",
+            NOT_READ_BY_BPU & NOT_ASKED & op("LeakyRelu", "PRelu") & WITHIN,
             to_cpu(Code.RECTIFIER_WITHIN),
             BAYES,
         ),
         Rule(
-            "device.late-power-tail",
-            "bernoulli2 finds last that no BPU node reads a power which a Transpose moves to one, or whose operand "
-            "others read too, so its inputs are quantised.",
+            "device.function-tail",
+            "An Elu, power, Sin, Cos, Tan, Log, Reciprocal, Floor or Ceil that no BPU node reads leaves bernoulli2 "
+            "last: what it reads is quantised for others that read it too, or for what gives it by moving.",
             NOT_READ_BY_BPU
             & NOT_ASKED
-            & op("Pow")
-            & (
-                of_node("is turned for the BPU", _is_turned_for_bpu)
-                | of_node("reads what others read too", _shares_its_operand)
-            ),
+            & op(*LATE_FUNCTIONS)
+            & ~of_site("is a Reciprocal that only a product on the CPU reads", is_of_division),
             leaves_late(Code.PRODUCT_TAIL),
             BERNOULLI,
-            over=("device.power-tail",),
         ),
         Rule(
-            "device.power-tail",
-            "bernoulli2 computes no power that no BPU node reads.",
-            NOT_READ_BY_BPU & NOT_ASKED & op("Pow"),
-            to_cpu(Code.PRODUCT_TAIL),
-            BERNOULLI,
-            measured=MeasuredApart(
-                "8 powers that only reductions on the CPU, or nothing, read, in 3 small networks, within them also on "
-                "bayes-e (device.rectifier-within), and 2 beside them that the BPU reads as well "
-                "(docs/evidence/shipping.md)",
-                networks=3,
-            ),
+            "device.function-within",
+            "An Elu, power, Sin, Cos, Tan, Log, Reciprocal, Floor or Ceil that no BPU node reads leaves the BPU last "
+            "where this computes behind it again, wherever it goes: between a convolution and an LRN. At the end it is "
+            "int16.",
+            NOT_READ_BY_BPU & NOT_ASKED & op(*LATE_FUNCTIONS) & WITHIN,
+            leaves_late(Code.RECTIFIER_WITHIN),
+            BAYES,
         ),
     ],
 )
@@ -323,6 +299,19 @@ TAILS: Table[DeviceSite, Place] = Table(
 def _sums_alone(site: DeviceSite) -> bool:
     """Whether a sum is computed by no convolution."""
     return site.node.op_type == "Add" and not runs_as_convolution(site.node, site.chip)
+
+
+def _is_for_functions(site: DeviceSite) -> bool:
+    """Whether only functions of :data:`LATE_FUNCTIONS` that left the BPU read a result that no int32 could hold."""
+    head = site.heads.get(site.node.outputs[0])
+    rule = None if head is None else rule_for(head)
+    if head is None or rule is None or is_passive(site.node) or rule.stays_int32(head):
+        return False
+    if head.op_type == "Add" and runs_as_convolution(head, site.chip):
+        return False
+    readers = readers_of(site.node)
+    late = all(reader.op_type in LATE_FUNCTIONS and MARK_LATE in reader.metadata_props for reader in readers)
+    return bool(readers) and late and not site.node.outputs[0].is_graph_output()
 
 
 def _reads_floats_of_cpu(site: DeviceSite) -> bool:
@@ -359,6 +348,14 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
             & op("Expand", "Resize", "Tile", "Upsample")
             & of_site("alone reads what is joined on the CPU because it is asked for", _resizes_asked),
             leaves_late(Code.PART_OF_CPU_NODE),
+        ),
+        Rule(
+            "device.before-function",
+            "What only functions read that left the BPU last, and could not stay in int32 for them, leaves it too: a "
+            "Sigmoid in front of a Log.",
+            NOT_READ_BY_BPU & NOT_ASKED & of_site("gives floats to functions that left last", _is_for_functions),
+            leaves_late(Code.PRODUCT_TAIL),
+            over=("device.product-tail", "device.sum-tail"),
         ),
         Rule(
             "device.product-tail",

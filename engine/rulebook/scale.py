@@ -35,6 +35,7 @@ from engine.graph.scales import Gate, Margin, scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
 from engine.ops.core.base import FloatRule, Tie
 from engine.ops.core.float_nodes import given
+from engine.ops.core.reasons import Code, reason_of
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, HandedOver, How, LargestOf, ScaleOf
@@ -344,6 +345,11 @@ def _is_only_compared(value: ir.Value) -> bool:
     return bool(readers) and all(reader.op_type == "Max" for reader in readers)
 
 
+def _ends_late(node: ir.Node) -> bool:
+    reason = reason_of(node)
+    return refused_late(node) and reason is not None and reason.code is Code.PRODUCT_TAIL
+
+
 def _gated(site: ScaleSite) -> Iterator[Constraint]:
     """The threshold of the result is the function of that of the input."""
     gate = gate_of(site)
@@ -575,8 +581,11 @@ FIXED: ScaleTable = Table(
             "What a Sigmoid or HardSigmoid alone reads, parts of a Softmax and others have thresholds that do not "
             "depend on data, where nothing else determines them; so has the cast of a comparison, also on the CPU.",
             Pattern(
-                "is on the BPU, or casts a comparison",
-                lambda site: not is_calibration(site.node) and (on_bpu(site.node) or _casts_comparison(site.node)),
+                "is on the BPU or in front of a function that left it last, or casts a comparison",
+                lambda site: (
+                    not is_calibration(site.node)
+                    and (on_bpu(site.node) or _ends_late(site.node) or _casts_comparison(site.node))
+                ),
             ),
             _fixed,
         ),

@@ -64,7 +64,8 @@ def test_attributes_are_complete(proto: onnx.NodeProto, expected: dict[str, Any]
     ("proto", "expected"),
     [
         (node("ReduceMean", "x", axes=[-1, 1]), {"axes": (3, 1), "keepdims": 1}),
-        (node("ReduceMax", "x", keepdims=0), {"keepdims": 0}),
+        (node("ReduceMax", "x", keepdims=0), {"axes": (0, 1, 2, 3), "keepdims": 0}),
+        (node("ReduceMin", "x", keepdims=0), {"keepdims": 0}),
         (node("ReduceProd", "x", axes=[-2]), {"axes": (2,), "keepdims": 1}),
         (node("Concat", "x x", axis=-2), {"axis": 2}),
     ],
@@ -72,7 +73,7 @@ def test_attributes_are_complete(proto: onnx.NodeProto, expected: dict[str, Any]
 def test_axes_are_counted_from_the_front(proto: onnx.NodeProto, expected: dict[str, Any]) -> None:
     """As the means of ``swin`` and its ``Concat_1290``."""
     before = build([proto], {"x": (1, 4, 7, 8)}, ["y"], {})
-    assert CompleteAttributes().remains(before.graph[0]) == (proto.op_type != "ReduceMax")
+    assert CompleteAttributes().remains(before.graph[0]) == (proto.op_type != "ReduceMin")
     _, after = applied(CompleteAttributes(), before)
     (done,) = after.graph
     found = {name: attr.value for name, attr in done.attributes.items()}
