@@ -49,6 +49,7 @@ APART_FILES = tuple(
         "_4175",
         "_4180",
         "_4185",
+        "_4190",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""

@@ -48,6 +48,7 @@ from engine.compile.traffic import (
     filter_depth,
     goes_by_halves,
     is_dense,
+    joining_depth,
     layer_traffic,
     shuffling_depth,
     tap_elements,
@@ -506,6 +507,8 @@ def _arranged_ns(tensor: InputTensor, latency: Latency) -> float:
     if extra.by_load and (tensor.shape[-1] <= extra.channels or math.prod(tensor.shape[:-1]) == 1):
         return 0.0
     shape = (*tensor.shape[:-1], round_up(tensor.shape[-1], extra.channels))
+    if extra.by_load and len(shape) == _MAP_RANK:
+        shape = (*shape[:-2], row_width(shape[-2], latency.input_row), shape[-1])
     vectors = 1
     if extra.vector and len(shape) == _MAP_RANK and shape[-2] > extra.vector:
         vectors = -(-shape[-2] // extra.vector)
@@ -555,6 +558,10 @@ def _kernel_ns(layer: Layer, latency: Latency, arranging: float = 0.0, *, fused:
         case CostKind.TRANSPOSE if layer.motion is Motion.PLANES and shuffling_depth(layer, latency.weight_load):
             pixels = math.prod(aligned_shape(layer.output_shape, latency.alignment))
             return pixels * shuffling_depth(layer, latency.weight_load) / fitted.mac_rate
+        case CostKind.JOIN if fused and joining_depth(layer, latency):
+            *spatial, channels = layer.output_shape
+            block, depth = latency.weight_block.out_channels, joining_depth(layer, latency)
+            return math.prod(spatial) * round_up(channels, block) * round_up(depth, block) / fitted.mac_rate
         case CostKind.MUL if len(set(layer.input_shapes)) > 1 and not _has_one_channel(layer):
             return elements / fitted.elementwise_rate
         case CostKind.MUL:
@@ -638,6 +645,10 @@ def _computed_shape(layer: Layer, alignment: Alignment) -> tuple[int, ...]:
         stepped = layer.stepped_shape
         if alignment.odd_steps_in_rows and layer.strides[0] % 2 and layer.kind is not CostKind.DEPTHWISE:
             stepped = (*layer.output_shape[:2], *stepped[2:])
+        if layer.kernel != (1, 1) and alignment.windows_in_rows and stepped[1:3] == (1, 1):
+            batch, height, width, channels = stepped
+            rows, pixels = round_up(height, alignment.height), round_up(width, alignment.width)
+            return batch, rows, pixels, round_up(channels, alignment.out_channels)
         return aligned_shape(stepped, alignment)
     batch, height, width, channels = layer.output_shape
     rows = round_up(-(-height // down), alignment.height) * down

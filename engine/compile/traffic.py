@@ -220,6 +220,8 @@ def _constant_bytes(layer: Layer, latency: Latency, *, of_mean: bool = False, fu
     if layer.motion is Motion.PLANES and layer.kind is CostKind.TRANSPOSE:
         depth = shuffling_depth(layer, load)
         return layer.output_shape[-1] * (depth + CHANNEL_PARAMETER_BYTES * (depth > 0))
+    if joining_depth(layer, latency):
+        return _joining_bytes(layer, latency)
     if small_table_elements(layer, latency.small_tables):
         return latency.small_tables.loaded_bytes if latency.small_tables else 0
     if _is_table(layer, latency):
@@ -506,6 +508,30 @@ def _in_phases(layer: Layer, latency: Latency) -> Traffic:
         for shape in (layer.input_shapes[0], layer.output_shape)
     )
     return Traffic(read + computed, computed)
+
+
+def joining_depth(layer: Layer, latency: Latency) -> int:
+    """Channels of the filter that joins maps; 0: they are joined as they lie.
+
+    On chips with such a filter a part, but for the last, takes whole blocks of channels, and where one does not fill
+    its last block the channels are moved by a convolution of one tap.
+    """
+    block = latency.weight_block.in_channels
+    if not latency.weight_load.joins_by_filter or layer.kind is not CostKind.JOIN:
+        return 0
+    depths = [shape[-1] for shape in layer.input_shapes]
+    if sum(depths) != layer.output_shape[-1] or all(depth % block == 0 for depth in depths[:-1]):
+        return 0
+    return sum(round_up(depth, block) for depth in depths)
+
+
+def _joining_bytes(layer: Layer, latency: Latency) -> int:
+    """Weights and parameters of the filter that joins maps; 0: there is none."""
+    block, depth = latency.weight_block, joining_depth(layer, latency)
+    channels = layer.output_shape[-1]
+    weights = round_up(channels, block.in_channels) * round_up(depth, block.out_channels)
+    whole = channels // block.out_channels * block.out_channels
+    return (weights + 2 * CHANNEL_PARAMETER_BYTES * whole) * (depth > 0)
 
 
 def shuffling_depth(layer: Layer, load: WeightLoad) -> int:

@@ -121,6 +121,8 @@ class WeightLoad(Data):
         scale_channel_bytes: parameters per channel of a change of scale.
         slope_channel_bytes: what a layer of slopes loads per channel besides its parameters, but at O0.
         joined_channel_bytes: what a convolution loads per channel besides where it adds up a map.
+        joins_by_filter: whether a convolution moves the channels of joined maps of which one, but for the last, does
+            not fill its last block.
         broadcast: what sums and products load besides where a map of one channel is broadcast over the channels of
             another.
         average_bytes: parameters of a reduction to one pixel of int8.
@@ -155,6 +157,7 @@ class WeightLoad(Data):
     scale_channel_bytes: int = 0
     slope_channel_bytes: int = 0
     joined_channel_bytes: int = 0
+    joins_by_filter: bool = False
     broadcast: Broadcast = Broadcast()
     average_bytes: int = 0
     planar_bytes: int = 0
@@ -193,6 +196,7 @@ class Alignment(Data):
         in_channels: input channels.
         drained_width: pixels of a row of int32 results.
         single_pixel: height and width that a map of one pixel counts as.
+        windows_in_rows: whether windows of several taps compute a map of one pixel as they do others.
         odd_windows: whether windows of convolutions with an even number of rows or columns get one more.
         odd_steps_in_rows: whether the rows that odd steps of more than two leave out are not computed, but for
             depthwise layers.
@@ -204,6 +208,7 @@ class Alignment(Data):
     in_channels: int
     single_pixel: tuple[int, int]
     drained_width: int = 1
+    windows_in_rows: bool = False
     odd_windows: bool = False
     odd_steps_in_rows: bool = False
 

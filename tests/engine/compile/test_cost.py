@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -27,7 +28,8 @@ from engine.compile.layers import MAXIMUM, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.compile.schedule import InputTensor, Schedule, schedule_layers
-from engine.compile.traffic import Traffic
+from engine.compile.sizes import row_width
+from engine.compile.traffic import Traffic, joining_depth
 from engine.ops.core.costs import CostKind
 from engine.terms import OptimizeLevel
 from tests.engine.compile.layers import AMPLE, alone, convolution, layer
@@ -633,3 +635,44 @@ def test_maxima_go_by_windows_of_five_and_whole_blocks_of_channels(kernel: int, 
     inputs = (InputTensor(name="x0", dtype="int8", shape=shape, inner=True),)
     cost = layer_costs(schedule_layers("s", inputs, ("y",), (one,), AMPLE), load_latency("bayes-e"))[0]
     assert cost.compute_us == pytest.approx(steps * 48 * 32 * 8 / fitted.window_rate / 1e3)
+
+
+@pytest.mark.parametrize(("parts", "us", "loaded"), [((33, 31), 79, 5632), ((34, 30), 79, 5632), ((9, 16), 18, 1280)])
+def test_bernoulli2_joins_parts_of_no_whole_blocks_by_a_convolution(
+    parts: tuple[int, int], us: float, loaded: int
+) -> None:
+    """Asked: 64 x 64 pixels; the last part may end anywhere."""
+    latency, shapes = load_latency("bernoulli2"), [(1, 64, 64, part) for part in parts]
+    join = layer(CostKind.JOIN, (1, 64, 64, sum(parts)), *shapes)
+    inputs = [InputTensor(name=f"x{at}", dtype="int8", shape=shape, inner=True) for at, shape in enumerate(shapes)]
+    found = layer_costs(schedule_layers("s", inputs, (), (join,), AMPLE), latency)[0]
+    entering = sum(math.prod((64, row_width(64, latency.input_row), round_up(part, 16))) for part in parts)
+    assert found.compute_us == pytest.approx(us, rel=0.1)
+    assert found.traffic.loaded > entering + loaded - 1
+    assert joining_depth(join, latency) == sum(round_up(part, 4) for part in parts)
+    whole = layer(CostKind.JOIN, (1, 64, 64, 64), (1, 64, 64, 36), (1, 64, 64, 28))
+    assert joining_depth(whole, latency) == 0
+
+
+def test_bernoulli2_arranges_rows_of_16_pixels() -> None:
+    """Asked: 16 rows of 2, 8 or 16 pixels of 64 channels load in 20 us, of 40 pixels in 33."""
+    latency = load_latency("bernoulli2")
+
+    def us(width: int) -> float:
+        shape = (1, 16, width, 64)
+        return layer_costs(alone(CostKind.CONV, (1, 16, width, 8), shape, inner=False), latency)[0].arrange_us
+
+    assert us(2) == us(8) == us(16) == pytest.approx(18, rel=0.05)
+    assert us(40) == pytest.approx(28, rel=0.05)
+
+
+def test_windows_compute_a_single_pixel_in_a_row_on_bernoulli2() -> None:
+    """Pages: 384 channels by 5 x 5 to 384 take 118 us, by one tap as much as their multiplications."""
+    pixel, fitted = (1, 1, 1, 384), load_latency("bernoulli2").fitted
+
+    def us(side: int) -> float:
+        schedule = alone(CostKind.CONV, pixel, pixel, kernel=(side, side), macs=384 * 384 * side * side)
+        return layer_costs(schedule, load_latency("bernoulli2"))[0].compute_us
+
+    assert us(5) == pytest.approx(118, rel=0.05)
+    assert us(1) == pytest.approx(384 * 384 / fitted.mac_rate / 1e3, rel=0.1)
