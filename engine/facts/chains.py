@@ -9,7 +9,7 @@ import onnx_ir as ir
 from engine.chips import Chip
 from engine.facts.devices import on_bpu
 from engine.graph import sole_reader
-from engine.ir import is_calibration
+from engine.ir import MARK_SUMMAND, is_calibration
 from engine.ops.registry import rule_for
 
 
@@ -18,7 +18,8 @@ def chain_of(node: ir.Node, march: Chip, order: Mapping[ir.Node, int]) -> list[i
 
     A calibration node in between says that the tensor exists in integers, so nothing is absorbed across one. A sum of
     two results that could both absorb it is absorbed by the one that is computed last; a sum with anything else by the
-    only one that can, which then runs behind the other operand (8 sums with a Resize in four networks).
+    only one that can, which then runs behind the other operand (8 sums with a Resize in four networks). Of two results
+    of which int16 is asked the one that is asked first absorbs the sum (``MARK_SUMMAND``).
 
     Args:
         node: a BPU node.
@@ -40,8 +41,14 @@ def chain_of(node: ir.Node, march: Chip, order: Mapping[ir.Node, int]) -> list[i
 
 
 def _has_later_rival(chain: Sequence[ir.Node], consumer: ir.Node, march: Chip, order: Mapping[ir.Node, int]) -> bool:
-    """Whether another operand of ``consumer`` is computed after ``chain`` and could absorb ``consumer`` as well."""
+    """Whether another operand of ``consumer`` is computed after ``chain`` and could absorb ``consumer`` as well.
+
+    A sum that is marked is absorbed by what gives the operand that the mark names.
+    """
     own = chain[-1].outputs[0]
+    marked = consumer.metadata_props.get(MARK_SUMMAND)
+    if marked is not None:
+        return consumer.inputs[int(marked)] is not own
     for value in consumer.inputs:
         other = None if value is None or value is own else value.producer()
         rule = None if other is None or is_calibration(other) or not on_bpu(other) else rule_for(other)

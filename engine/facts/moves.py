@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from engine.facts.devices import is_quantised, joins_on_request, on_bpu, refused_late
+from engine.facts.devices import asked_late, is_quantised, joins_on_request, on_bpu, refused_late
 from engine.graph import float_readers
 from engine.ir import MARK_LATE, before_calibration, is_calibration
 from engine.ops.core.base import Tie
@@ -60,7 +60,7 @@ def reaches_output(value: ir.Value) -> bool:
     A Sigmoid, Tanh and LeakyRelu in front of two LRN, of which one is read by a convolution, and as outputs that an
     LRN in front of a convolution reads besides: 6 of 6 asked are computed as at the end.
     """
-    found = moved_to(value, lambda node: not is_quantised(node) or joins_on_request(node))
+    found = moved_to(value, lambda node: not is_quantised(node) or asked_late(node))
     return any(map(_is_output, found))
 
 

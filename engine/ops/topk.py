@@ -67,6 +67,8 @@ class TopKRule(FloatRule):
     """TopK of a constant number of values along any axis; a Cast of the positions follows on the CPU."""
 
     op_types = ("TopK",)
+    passive = True
+    """It chooses among values: at the end, behind floats of the CPU and in front of calibrations (42 of 42 asked)."""
     index_outputs = (1,)
 
     def tie(self, node: ir.Node) -> Tie:

@@ -12,7 +12,8 @@ from engine.errors import ConfigError
 from engine.facts.chains import chains, joins
 from engine.facts.devices import is_quantised, on_bpu
 from engine.facts.moves import is_exact_sum, joined_with, keeps_scale, moved_from
-from engine.graph import float_readers
+from engine.graph import float_readers, sole_reader
+from engine.ir import MARK_SUMMAND, mark
 from engine.ops.registry import rule_for
 from engine.place.options import INT8, INT16, NodeTypes, PlacementOptions, Refusal
 from engine.rulebook.book import BOOK, Book
@@ -62,12 +63,37 @@ def check_types(march: Chip, options: PlacementOptions) -> None:
 
 
 def tensor_types(model: ir.Model, march: Chip, options: PlacementOptions, book: Book = BOOK) -> Widths:
-    """The types of the activation tensors of ``model``, whose nodes have their devices."""
+    """The types of the activation tensors of ``model``, whose nodes have their devices; sums are marked."""
     found = chains(model, march)
     network = _Network(model, march, options, found, found, book)
+    if _let_asked_take_sums(network):
+        found = chains(model, march)
+        network = network._replace(chains=found, computed=found)
     widths = _types(network)
     apart = list(_with_activations_apart(network, widths.types))
     return widths if apart == list(found) else _types(network._replace(computed=apart))
+
+
+def _let_asked_take_sums(network: _Network) -> bool:
+    """Let the first operand of which int16 is asked compute a sum of two convolutions; whether any does that now.
+
+    24 sums, of which operands and results were asked in every way, behind a Tanh and a convolution.
+    """
+    given_by = {chain[-1].outputs[0]: chain for chain in network.chains}
+    taken = {node: chain for chain in network.chains for node in chain[1:] if joins(node)}
+    first: dict[ir.Node, ir.Value] = {}
+    for value in _requests(network, INT16, {}):
+        consumer = sole_reader(value)
+        if consumer is not None and consumer in taken:
+            first.setdefault(consumer, value)
+    found = False
+    for node, value in first.items():
+        chain = given_by.get(value)
+        rule = None if chain is None else rule_for(chain[0])
+        if chain is not None and rule is not None and rule.absorbs(chain, node, network.march):
+            mark(node, MARK_SUMMAND, str(list(node.inputs).index(value)))
+            found = True
+    return found
 
 
 def _with_activations_apart(network: _Network, types: Mapping[ir.Value, str]) -> Iterator[list[ir.Node]]:
@@ -358,13 +384,21 @@ def _follow(
         source = node.inputs[0] if node.inputs else None
         if rule is None or source is None:
             continue
+        sources = [source, *_joined_on_cpu(source)]
         is_left = not on_bpu(node) and source in asked  # an int32 that the CPU reads
         if rule.then is Width.IF_READ and _has_reader_without_int16(network, node.outputs[0]):
             continue
-        if types.get(source) == INT16 or is_left:
+        if is_left or any(types.get(each) == INT16 for each in sources):
             for value in group_of.get(node.outputs[0], node.outputs):
                 types[value] = INT16
                 _note(decided, value, rule.id)
+
+
+def _joined_on_cpu(value: ir.Value) -> Iterator[ir.Value]:
+    """What the CPU joins to ``value``: any of it in int16 counts (11 of 11 means on bayes-e and bayes)."""
+    producer = value.producer()
+    if producer is not None and joins_operands(producer) and not is_quantised(producer):
+        yield from (each for each in producer.inputs if each is not None)
 
 
 def _is_rectified_for_int8(network: _Network, value: ir.Value) -> bool:

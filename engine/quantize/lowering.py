@@ -269,9 +269,13 @@ class IntegerGraph:
         self._check_declared(op_type, domain)
         widths = [bits] * len(results) if isinstance(bits, int) else bits
         moves = domain != HORIZON_DOMAIN and inputs[0] in self._quantized_ahead
+        rule = rule_for(node)
+        positions = () if rule is None else rule.index_outputs
         values = [
-            self._integer_value(result, width, layout, moves and not _has_float_reader(result))
-            for result, width in zip(results, widths, strict=True)
+            self._integer_value(
+                result, width, layout, moves and not _has_float_reader(result), index if index in positions else 0
+            )
+            for index, (result, width) in enumerate(zip(results, widths, strict=True))
         ]
         self._quantized_ahead.update(values if moves else ())
         if len(shape_of(results[0])) != len(TO_NHWC):  # only maps have a layout (52 of 52 nodes of rank 3, 9 of rank 5)
@@ -291,11 +295,14 @@ class IntegerGraph:
         if op_type not in known or head not in known[op_type].float_types:
             raise TypeError(f"a rule makes {op_type} of {head}, which the operator does not declare (float_types)")
 
-    def _integer_value(self, result: ir.Value, bits: int, layout: str, ahead: bool) -> ir.Value:
-        """The integers of ``result``; ``ahead``: that is moved before anything computes with it."""
+    def _integer_value(self, result: ir.Value, bits: int, layout: str, ahead: bool, index: int) -> ir.Value:
+        """The integers of ``result``; ``ahead``: that is moved before anything computes with it.
+
+        ``index``: of positions among the results of their node, 0 for all else.
+        """
         shape = shape_of(result)
         return self._writer.value(
-            self._names.of(NameSite(NamedPart.INTEGERS, tensor=str(result.name), ahead=ahead)),
+            self._names.of(NameSite(NamedPart.INTEGERS, tensor=str(result.name), ahead=ahead, index=index)),
             ir.TensorType(DTYPES[bits]),
             transposed(shape, TO_NHWC) if layout == "NHWC" else shape,
         )

@@ -12,7 +12,7 @@ from enum import Enum
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import is_quantised, joins_on_request, on_bpu, refused_late
+from engine.facts.devices import asked_late, is_quantised, joins_on_request, on_bpu, refused_late
 from engine.facts.moves import ends_behind, is_exact_sum, is_passive, keeps_scale, moved_from, moved_to
 from engine.graph import float_readers
 from engine.ir import before_calibration, is_calibration
@@ -54,6 +54,8 @@ LEFT_OUT_BEFORE = frozenset({"Expand", "Gather", "HzChannelShuffle", "Pad", "Res
 """Movements in front of which a calibration may be left out, and not behind, where something computes with it."""
 LATE_MOVEMENTS = frozenset({"Concat", "Reshape", "Slice"})
 """Movements of bernoulli2 between which no calibration stays once they have left the BPU late."""
+CHOOSES = frozenset({"DepthToSpace", "GlobalMaxPool", "ReduceMax"})
+"""What reads moved values as they are where it is asked for on the CPU."""
 ENLARGES = frozenset({"Pad", "Resize"})
 """What enlarges a map at one scale."""
 TABLES = frozenset(FUNCTIONS) - {"Relu", "Clip", "LeakyRelu"}
@@ -522,7 +524,8 @@ def _is_only_moved(site: Calibrated) -> bool:
     """
     quantised = [reader for reader in site.readers if is_quantised(reader)]
     return bool(quantised) and all(
-        reader.op_type in LEFT_OUT_BEFORE
+        reader.op_type in LEFT_OUT_BEFORE | {"TopK"}
+        or (reader.op_type in CHOOSES and asked_late(reader))
         or joins_on_request(reader)
         or (joins_on_request(site.producer) and reader.op_type == "Resize" and refused_late(reader))
         for reader in quantised
@@ -591,7 +594,7 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
             "calibrated.between-movements",
             "No tensor between movements, of 440 in 12 networks, nor one that a Pad or Resize gives to movements is "
             "calibrated, whether the CPU reads it too or not: it has the scale of what is moved. Before a Split, a "
-            "MaxPool or a Concat all are, but a Concat that is asked for on the CPU counts as a movement.",
+            "MaxPool or a Concat all are, but a TopK, and a Concat that is asked for on the CPU, count as movements.",
             Pattern("is moved, padded or resized already", _is_moved_or_enlarged)
             & Pattern("is read by movements, and besides by nothing that is quantised", _is_only_moved),
             Calibrate.NO,

@@ -6,7 +6,7 @@ calibrated leaves the BPU late, so that its inputs are quantised all the same.
 
 import onnx_ir as ir
 
-from engine.facts.devices import ends_on_bpu, is_quantised, joins_on_request, on_bpu
+from engine.facts.devices import asked_late, ends_on_bpu, is_quantised, joins_on_request, on_bpu
 from engine.facts.moves import (
     is_computed_with,
     is_exact_sum,
@@ -15,6 +15,7 @@ from engine.facts.moves import (
     joined_with,
     keeps_scale,
     moved_from,
+    moved_to,
     reaches_output,
 )
 from engine.graph import float_readers
@@ -54,10 +55,21 @@ def _is_asked_tail(site: DeviceSite) -> bool:
     from the CPU, with both options for outputs (94 of 94 on bayes-e).
     """
     is_typed = str(site.node.name) in site.typed_nodes and reaches_output(site.node.outputs[0])
-    sources = (value.producer() for value in site.node.inputs if value is not None)
+    read = [before_calibration(value) for value in site.node.inputs if value is not None]
+    sources = [value.producer() for each in read for value in (each, moved_from(each, is_passive))]
     is_given = all(source is None or _stays(source) for source in sources)
-    is_output = site.typed and site.node.outputs[0].is_graph_output() and is_given
+    is_output = site.typed and _makes_output(site.node) and is_given
     return site.asked or is_typed or is_output
+
+
+def _makes_output(node: ir.Node) -> bool:
+    """Whether ``node`` gives an output, or what is asked for on the CPU makes one of it, which may then be moved.
+
+    14 maxima and means that are asked for on the CPU, with a TopK behind and without.
+    """
+    late = [each for each in (node, *readers_of(node)) if asked_late(each)]
+    moved = [value for each in late for value in moved_to(each.outputs[0], is_passive)]
+    return any(value.is_graph_output() for value in (node.outputs[0], *moved))
 
 
 def _moves_tail_sum(site: DeviceSite) -> bool:
@@ -77,7 +89,7 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
     """Whether ``node`` moves, directly or behind others, what could stay in int32 or float.
 
     Of several operands that a Concat joins, one that the CPU computes decides, and a sum, Resize or average; of others
-    the first in the graph that the BPU does not compute with (92 Concats on three marches).
+    the first in the graph that the BPU does not compute with (92 Concats on three marches); any within.
     """
     rule = rule_for(node)
     found = {}
@@ -90,7 +102,7 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
             found[value.producer()] = could_stay
     graph = node.graph
     first = next((each for each in graph if each in found), None) if len(found) > 1 and graph is not None else None
-    return any(found.values()) if first is None else found[first]
+    return any(found.values()) if first is None or _is_within(site) else found[first]
 
 
 def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool | None:
@@ -107,9 +119,18 @@ def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool |
         return None
     if source.stays_int32(head) and _follows_int16(value, head, site):
         return False
-    ends = ENDS_ON_CPU if site.chip.family in BERNOULLI else RECTIFIED_ON_CPU
-    on_cpu = head.op_type in ends and (site.chip.family in BERNOULLI or not reaches_output(site.node.outputs[0]))
-    return moves_sums or source.stays_int32(head) or on_cpu or head.op_type == "Pow"
+    on_cpu = head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI
+    within = _is_within(site) and (head.op_type in RECTIFIED_ON_CPU or (joins and source.wide_results_of_wide_inputs))
+    return moves_sums or source.stays_int32(head) or on_cpu or within or head.op_type == "Pow"
+
+
+def _is_within(site: DeviceSite) -> bool:
+    """Whether the BPU computes behind the CPU again, wherever the results of ``site`` go (not on bernoulli2).
+
+    There a Concat of functions is left to the CPU, so is what moves a rectifier, and a convolution that is joined with
+    an int16 result stays in int32 (24 branches a march).
+    """
+    return site.chip.family in BAYES and not reaches_output(site.node.outputs[0])
 
 
 def _follows_int16(value: ir.Value | None, head: ir.Node, site: DeviceSite) -> bool:
@@ -117,6 +138,8 @@ def _follows_int16(value: ir.Value | None, head: ir.Node, site: DeviceSite) -> b
     producer = None if value is None else value.producer()
     graph = head.graph
     if value is None or producer is None or graph is None or site.typed or site.chip.family not in BAYES:
+        return False
+    if _is_within(site):
         return False
     if "Add" in (producer.op_type, _before(producer)):
         return False
@@ -225,7 +248,7 @@ TAILS: Table[DeviceSite, Place] = Table(
             "A ReduceMax, Expand or Tile that leaves the BPU late is not quantised where no BPU node reads it.",
             NOT_READ_BY_BPU
             & op("Expand", "ReduceMax", "Tile")
-            & NOT_ASKED
+            & ~ASKED_TAIL
             & of_node("leaves the BPU late", lambda node: MARK_LATE in node.metadata_props),
             to_cpu(Code.PASSIVE_TAIL),
             measured=MeasuredApart(

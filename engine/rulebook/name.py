@@ -224,6 +224,12 @@ NAMES: Mapping[NamedPart, NameTable] = MappingProxyType(
                 "{tensor}",
                 Pattern("is only moved", lambda site: site.ahead),
             ),
+            (
+                "integers-of-positions",
+                "Positions that stand beside values, as those of a TopK, are called after their tensor.",
+                "{tensor}_index",
+                Pattern("is of positions beside values", lambda site: site.index > 0),
+            ),
             ("integers", "The integers that a node gives are called after the float tensor.", "{tensor}_quantized"),
         ),
         NamedPart.QUANTIZES: _named(

@@ -390,11 +390,15 @@ def _reader_fixes(site: ScaleSite) -> bool:
 
 
 def _is_output(site: ScaleSite) -> bool:
-    """Whether the result is an output of the network that no BPU node reads besides: that may fix its scale."""
+    """Whether the result is an output of the network, and no BPU node besides, which may fix its scale, reads it.
+
+    What moves it to outputs alone does not.
+    """
     calibration = site.calibrations.get(site.result)
     if calibration is None or not calibration.outputs[0].is_graph_output():
         return False
-    return not any(on_bpu(usage.node) for usage in calibration.outputs[0].uses())
+    read_on_bpu = any(on_bpu(usage.node) for usage in calibration.outputs[0].uses())
+    return not read_on_bpu or _is_only_moved_to_outputs(calibration.outputs[0])
 
 
 def _is_moved_to_output(site: ScaleSite) -> bool:
@@ -409,8 +413,9 @@ def _is_only_moved_to_outputs(value: ir.Value) -> bool:
     readers = [usage.node for usage in value.uses()]
     if not readers:
         return value.is_graph_output()
-    moved = all(is_passive(reader) or is_calibration(reader) for reader in readers)
-    return moved and all(_is_only_moved_to_outputs(result) for reader in readers for result in reader.outputs)
+    moved = all(is_passive(reader) or is_calibration(reader) or asked_late(reader) for reader in readers)
+    used = [result for reader in readers for result in reader.outputs if result.uses() or result.is_graph_output()]
+    return moved and bool(used) and all(map(_is_only_moved_to_outputs, used))
 
 
 def _casts_comparison(node: ir.Node) -> bool:

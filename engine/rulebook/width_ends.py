@@ -90,7 +90,8 @@ def _is_summed_by_transposed(site: Chained) -> bool:
 def _follows_int16(site: Chained) -> bool:
     head = site.heads.get(moved_from(site.result, moves_all_on_bpu), site.chain[0])
     added = any(node.op_type == "Add" for node in site.chain) or head.op_type == "Add"
-    return site.follows_int16 and _gives_int16(site) and not added and not is_exact_sum(site.result)
+    is_other = not added and not is_exact_sum(site.result)
+    return site.follows_int16 and _gives_int16(site) and is_other and reaches_output(site.result)
 
 
 ASKED_ON_BPU = "width.asked-on-bpu"
@@ -163,7 +164,8 @@ TAILS: Table[Chained, Width] = Table(
         Rule(
             "width.joined-behind",
             "The result of a convolution or product at the end is int16 where it is joined, on either device, with an "
-            "int16 result that comes before it in the graph; a sum that a convolution computes is not.",
+            "int16 result that comes before it in the graph, and an output is made of it without the BPU; a sum that a "
+            "convolution computes is not.",
             Pattern("is joined with an int16 result before it", _follows_int16),
             Width.INT16,
             BAYES,

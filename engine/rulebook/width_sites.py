@@ -8,7 +8,7 @@ from enum import Enum
 
 import onnx_ir as ir
 
-from engine.facts.devices import is_quantised, joins_on_request, on_bpu
+from engine.facts.devices import asked_late, is_quantised, on_bpu, refused_late
 from engine.facts.moves import keeps_scale
 from engine.graph import float_readers
 from engine.ops.core.base import FloatRule, Tie
@@ -98,8 +98,8 @@ def is_read_by_floats(chain: Sequence[ir.Node]) -> bool:
 
 
 def ends_on_request(node: ir.Node) -> bool:
-    """Whether ``node`` is a Concat that is asked for on the CPU and whose result nothing quantised reads."""
-    return joins_on_request(node) and not any(map(is_quantised, float_readers(node.outputs[0])))
+    """Whether ``node`` reads quantised values on the CPU, for which it is asked, and nothing quantised reads it."""
+    return asked_late(node) and refused_late(node) and not any(map(is_quantised, float_readers(node.outputs[0])))
 
 
 def is_accumulator_at_end(chain: Sequence[ir.Node]) -> bool:

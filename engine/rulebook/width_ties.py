@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from engine.facts.devices import is_quantised, on_bpu
+from engine.facts.devices import asked_late, is_quantised, on_bpu
 from engine.facts.moves import is_exact_sum, joined_with, moved_from
 from engine.graph import float_readers
 from engine.ops.core.base import Tie
@@ -120,12 +120,14 @@ def _joins_in_int8(site: Tying) -> bool:
 
 def _cannot_rescale(site: Tying) -> bool:
     rule = rule_for(site.node)
-    is_leaky = site.node.op_type == "LeakyRelu"  # reads int16 and gives int8: 6 of 6 asked, PRelus do not (4 of 4)
+    # a LeakyRelu on the BPU reads int16 and gives int8: 6 of 6 asked, PRelus do not (4 of 4)
+    is_leaky = site.node.op_type == "LeakyRelu" and not asked_late(site.node)
     return rule is not None and rule.tie(site.node) is not Tie.NONE and not is_leaky
 
 
 TYING_ON_BPU = Pattern[Tying](
-    "runs on the BPU, or is a Resize that left it late", lambda site: on_bpu_or_resized_late(site.node)
+    "runs on the BPU, is asked for on the CPU and reads quantised values there, or is a Resize that left it late",
+    lambda site: on_bpu_or_resized_late(site.node) or asked_late(site.node),
 )
 TIES: Table[Tying, Tied] = Table(
     "width",
