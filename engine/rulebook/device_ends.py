@@ -55,9 +55,10 @@ def _is_asked_tail(site: DeviceSite) -> bool:
     from the CPU, with both options for outputs (94 of 94 on bayes-e).
     """
     is_typed = str(site.node.name) in site.typed_nodes and reaches_output(site.node.outputs[0])
-    read = [before_calibration(value) for value in site.node.inputs if value is not None]
-    sources = [value.producer() for each in read for value in (each, moved_from(each, is_passive))]
-    is_given = all(source is None or _stays(source) for source in sources)
+    read = [value for value in site.node.inputs if value is not None]
+    if site.node.op_type != "Concat":
+        read += [moved_from(before_calibration(value), is_passive) for value in read]
+    is_given = all(producer is None or _stays(producer) for producer in (value.producer() for value in read))
     is_output = site.typed and _makes_output(site.node) and is_given
     return site.asked or is_typed or is_output
 
@@ -245,10 +246,12 @@ TAILS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.maximum-tail",
-            "A ReduceMax, Expand or Tile that leaves the BPU late is not quantised where no BPU node reads it.",
+            "A ReduceMax, Expand or Tile that leaves the BPU late is not quantised where no BPU node reads it, unless "
+            "it is asked for on the CPU and a type is asked of what it gives.",
             NOT_READ_BY_BPU
             & op("Expand", "ReduceMax", "Tile")
-            & ~ASKED_TAIL
+            & NOT_ASKED
+            & ~(of_node("is asked for on the CPU", asked_late) & ASKED_TAIL)
             & of_node("leaves the BPU late", lambda node: MARK_LATE in node.metadata_props),
             to_cpu(Code.PASSIVE_TAIL),
             measured=MeasuredApart(

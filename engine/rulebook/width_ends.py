@@ -14,14 +14,12 @@ from engine.facts.moves import (
     moved_from,
     reaches_output,
 )
-from engine.graph import float_readers
 from engine.ops.registry import rule_for
 from engine.rulebook.calibrated import INT8, INT16
 from engine.rulebook.rule import BAYES, Pattern, Rule, Table
 from engine.rulebook.width_sites import (
     Chained,
     Width,
-    ends_on_request,
     is_table,
     moves_all_on_bpu,
     moves_on_bpu,
@@ -65,10 +63,6 @@ def _is_asked_on_bpu(site: Chained) -> bool:
 def _is_of_table(site: Chained) -> bool:
     giver = moved_from(site.result, moves_on_bpu).producer()
     return giver is not None and is_table(giver)
-
-
-def _is_joined_on_request(site: Chained) -> bool:
-    return any(map(ends_on_request, float_readers(site.result))) and _gives_int16(site)
 
 
 def _gives_int16(site: Chained) -> bool:
@@ -152,14 +146,6 @@ TAILS: Table[Chained, Width] = Table(
             Width.ALIKE,
             BAYES,
             over=("width.accumulator",),
-        ),
-        Rule(
-            "width.joined-on-request",
-            "What a Concat joins at the end that is asked for on the CPU is int16, also the result of a convolution.",
-            Pattern("is joined at the end where the CPU is asked for", _is_joined_on_request),
-            Width.INT16,
-            BAYES,
-            over=("width.joined-behind",),
         ),
         Rule(
             "width.joined-behind",

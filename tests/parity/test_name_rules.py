@@ -47,7 +47,7 @@ def test_names_are_the_original_s() -> None:
     last reads in float, others in integers, the scale of an average that the CPU expands or reshapes, what a Cast gives
     to a product on bayes-e, and tensors with a threshold per channel, whose calibrations are numbered.
 
-    The original calls the shapes ``<node>_quanti_shape_dim4``, and the positions ``<tensor>_index``.
+    The original calls the shapes ``<node>_quanti_shape_dim4``.
     """
     others = Counter(verdict.rule for verdict in verdicts() if not verdict.agrees)
     assert others == {
@@ -69,6 +69,9 @@ def test_names_are_the_original_s() -> None:
         "name.to-nchw": 4,
         "name.in-nchw": 4,
         "name.computes": 1,
+        "name.widens": 1,
+        "name.integers-of-positions": 1,
+        "name.casts-beside-values": 1,
     }
 
 
