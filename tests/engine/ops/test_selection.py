@@ -32,12 +32,13 @@ def test_values_and_positions_of_topk(axis: int, largest: int, march: str) -> No
 
 
 def topk_model(axis: int, largest: int) -> onnx.ModelProto:
-    """The three largest or smallest of a convolution's result."""
+    """The three largest or smallest of a LeakyRelu's result, which cannot stay in int32 as a convolution's can."""
     weights = np.random.default_rng(1).normal(size=(8, 4, 1, 1)).astype(np.float32)
     graph = helper.make_graph(
         [
             helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
-            helper.make_node("TopK", ["c", "k"], ["y", "i"], "topk", axis=axis, largest=largest),
+            helper.make_node("LeakyRelu", ["c"], ["t"], "leaky", alpha=0.7),
+            helper.make_node("TopK", ["t", "k"], ["y", "i"], "topk", axis=axis, largest=largest),
         ],
         "topk",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 8, 8))],
