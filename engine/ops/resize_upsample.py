@@ -93,7 +93,7 @@ class ResizeRule(FloatRule):
         result = node.outputs[0]
         output, own = lowering.calibration(result), lowering.calibration(given(node, 0))
         # A result in int16 is int8 first (``yolov8_nhwc``; provisional, 1 network). One in int8 that ``mix`` gave
-        # another scale than its input's is requantised behind the operator (8 of 8 on three marches).
+        # another scale than its input's is requantised behind the operator (2 networks, 2 marches).
         wanted = None if output is None else output.narrowed
         keeps_type = wanted is not None and own is not None and own.qtype == wanted.qtype
         x = lowering.integer(given(node, 0), like=None if keeps_type else wanted)
