@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from engine.jit import compiled
-from engine.simulate.kernels.float_convolution import TILE_BYTES, float_tile, make_float_tile
+from engine.simulate.kernels.float_convolution import float_tile, make_float_tile
 from engine.simulate.kernels.memory import copy_bytes
 from engine.simulate.kernels.tiles import FLOAT_ROWS as ROWS
 from engine.simulate.kernels.tiles import FLOAT_WIDTH as WIDTH
 
 row_tile = make_float_tile(1)
-SCRATCH = TILE_BYTES
-"""Working memory, bytes: a tile of results."""
 
 
 @compiled
@@ -21,8 +19,8 @@ def float_product(f: Any, arena: int, scratch: int, begin: int, end: int) -> Non
 
     x (in_h, taps), y (in_h, out_c), float32; ``weights`` (panels, taps, :data:`WIDTH`), ``tap_offsets`` bytes from the
     first row of a panel to each; ``count`` products are summed at once. ``params`` what is added to the results of each
-    row of a tile, ``low`` as of a convolution. The last tile of either direction overlaps the one before, which changes
-    nothing.
+    row of a tile, ``low`` as of a convolution. ``scratch`` holds a tile of results. The last tile of either direction
+    overlaps the one before, which changes nothing.
     """
     pitch, width, height = f.out_c * 4, min(WIDTH, f.out_c), ROWS if f.in_h >= ROWS else 1
     for unit in range(begin, end):
