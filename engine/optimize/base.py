@@ -152,6 +152,10 @@ def make_node(
 
 SPLIT_TAKES_SIZES = 13
 """First opset in which the sizes of a ``Split`` are an input; before, they are an attribute."""
+AXES_AS_INPUT = 18
+"""First opset whose reductions take their axes as an input."""
+SUM_AXES_AS_INPUT = 13
+"""First opset whose ``ReduceSum`` does."""
 
 
 def make_split(graph: ir.Graph, source: ir.Value, axis: int, sizes: Sequence[int], name: str) -> ir.Node:

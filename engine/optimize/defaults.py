@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from engine.ir import attribute, static_shape
 from engine.optimize.base import (
+    AXES_AS_INPUT,
     SPLIT_TAKES_SIZES,
+    SUM_AXES_AS_INPUT,
     NodePass,
     Padding,
     add_initializer,
@@ -194,9 +196,11 @@ def _count_from_the_front(node: ir.Node) -> None:
 
 
 def _names_no_axes(node: ir.Node) -> bool:
-    """Whether ``node`` reduces all axes of a tensor that has some by naming none, neither here nor by an input."""
-    named = "axes" in node.attributes or (len(node.inputs) > 1 and node.inputs[1] is not None)
-    return node.op_type in _SAYS_ALL_AXES and not named and bool(static_shape(node.inputs[0]))
+    """Whether ``node`` reduces all axes of a tensor that has some by naming none, where axes are attributes."""
+    if node.op_type not in _SAYS_ALL_AXES or "axes" in node.attributes:
+        return False
+    as_input = SUM_AXES_AS_INPUT if node.op_type == "ReduceSum" else AXES_AS_INPUT
+    return graph_of(node).opset_imports.get("", 0) < as_input and bool(static_shape(node.inputs[0]))
 
 
 def _complete_pad(node: ir.Node) -> bool:

@@ -22,6 +22,9 @@ from engine.optimize.base import (
     substitute,
 )
 
+_MOST_AXES = 4
+"""Axes of what a Concat joins along the axis that a Transpose behind it puts elsewhere."""
+
 
 class KeepReducedAxis(NodePass):
     """Operators that drop one axis keep it, and a ``Reshape`` drops it: BPU operators keep the number of dimensions.
@@ -109,7 +112,8 @@ class JoinAlongReshapedAxis(NodePass):
 
     Behind a Reshape operands have one element along both and along all axes before, so that the order of elements
     stays: the states of ``crnn_gru`` and ``min_gru``. Behind a Transpose operands are as before once transposed: hidden
-    states of an LSTM that a convolution reads (14 of 14 Concats asked on bayes-e).
+    states of an LSTM that a convolution reads (14 of 14 Concats asked on bayes-e). Of five dimensions a Concat stays in
+    front of its Transpose (``sknet``, three of three).
     """
 
     op_types = frozenset({"Concat"})
@@ -151,7 +155,12 @@ class JoinAlongReshapedAxis(NodePass):
 def _transposed_axis(shape: tuple[int, ...], axis: int, perm: Sequence[int] | None) -> int | None:
     """Where ``perm`` puts ``axis`` of operands of ``shape``, which it leaves as they are."""
     moved = [each for each in perm or () if shape[each] != 1]
-    if perm is None or moved != sorted(moved) or tuple(shape[each] for each in perm) != shape:
+    if (
+        perm is None
+        or len(shape) > _MOST_AXES
+        or moved != sorted(moved)
+        or tuple(shape[each] for each in perm) != shape
+    ):
         return None
     place = list(perm).index(axis)
     return place if place != axis else None

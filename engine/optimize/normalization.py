@@ -9,14 +9,19 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.ir import attribute, static_shape
-from engine.optimize.base import NodePass, add_initializer, graph_of, initializer_of, make_node, substitute
+from engine.optimize.base import (
+    AXES_AS_INPUT,
+    SUM_AXES_AS_INPUT,
+    NodePass,
+    add_initializer,
+    graph_of,
+    initializer_of,
+    make_node,
+    substitute,
+)
 
 _SUFFIXES = {1: "scale", 2: "B"}
 """What is added to the names of the reshaped parameters of an InstanceNormalization: those of its own inputs."""
-_AXES_AS_INPUT = 18
-"""First opset whose ``ReduceMean`` takes its axes as an input."""
-_SUM_AXES_AS_INPUT = 13
-"""First opset whose ``ReduceSum`` does."""
 
 
 class DecomposeNormalization(NodePass):
@@ -83,7 +88,7 @@ class DecomposeNormalization(NodePass):
             return nodes[-1].outputs[0]
 
         def mean(name: str, value: ir.Value) -> ir.Value:
-            if self._opset < _AXES_AS_INPUT:
+            if self._opset < AXES_AS_INPUT:
                 return add("ReduceMean", name, value, shape=reduced, axes=list(axes), keepdims=1)
             named = add_initializer(graph_of(node), f"{node.name}_axes", np.asarray(axes, np.int64))
             return add("ReduceMean", name, value, named, shape=reduced, keepdims=1)
@@ -174,6 +179,6 @@ class DecomposeNorm(NodePass):
         graph = graph_of(node)
         if len(node.inputs) > 1:
             return [node.inputs[1]]
-        if graph.opset_imports.get("", 0) < _SUM_AXES_AS_INPUT or "axes" not in node.attributes:
+        if graph.opset_imports.get("", 0) < SUM_AXES_AS_INPUT or "axes" not in node.attributes:
             return []
         return [add_initializer(graph, f"{node.name}_axes", np.asarray(attribute(node, "axes"), np.int64))]
