@@ -30,7 +30,7 @@ Spec = Mapping[str, Any]
 
 
 class MeasuredRow(BaseModel):
-    """One measured compilation; see ``reference/reference/latency.md`` for the fields."""
+    """One measured compilation; see ``reference/latency.md`` for the fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -104,7 +104,7 @@ class QuantizedOperator(BpuOperator):
     def reference(self, inputs: Sequence[Array | None], attributes: Attributes) -> tuple[Array, ...]:
         """Compute the operator exactly as the BPU does.
 
-        Written to be read beside ``reference/reference/arithmetic.md``; allowed to be slow. The batch dimension
+        Written to be read beside ``reference/arithmetic.md``; allowed to be slow. The batch dimension
         is the first of every activation and may be any size.
 
         Args:
