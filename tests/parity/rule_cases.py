@@ -38,7 +38,6 @@ from engine.rulebook.book import BOOK
 from engine.terms import Compatibility
 
 FOLDER = Path(__file__).parent / "recorded" / "rules"
-INDEX = FOLDER / "cases.json"
 ADD = "--add"
 ON_DATA: Mapping[str, str] = {
     "scale.first-moved": "it says which of several tensors of one scale is measured",
@@ -95,7 +94,7 @@ class RuleCase:
 
 def rule_cases() -> tuple[RuleCase, ...]:
     """All that were kept."""
-    content = json.loads(INDEX.read_text(encoding="utf-8"))
+    content = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.json"))]
     return tuple(
         RuleCase(**{**case, "rules": tuple(case["rules"]), "departs": tuple(case["departs"])}) for case in content
     )
@@ -167,20 +166,22 @@ def _refreshed(case: RuleCase) -> RuleCase:
 
 
 def main() -> None:
-    """Write the networks and their index: the arguments are folders of recorded conversions."""
+    """Write the networks, and what was decided of each: the arguments are folders of recorded conversions."""
     folders = [name for name in sys.argv[1:] if name != ADD]
     if missing := [name for name in folders or ["no folder"] if not Path(name).is_dir()]:
         sys.exit(f"usage: python -m tests.parity.rule_cases [{ADD}] CASES...; not a folder: {', '.join(missing)}")
     FOLDER.mkdir(parents=True, exist_ok=True)
     kept = [case for case in map(_refreshed, rule_cases()) if case.rules] if ADD in sys.argv else []
-    for old in FOLDER.glob("*.onnx.gz"):
-        if old.name.removesuffix(".onnx.gz") not in {case.name for case in kept}:
+    for old in FOLDER.iterdir():
+        if old.name.partition(".")[0] not in {case.name for case in kept}:
             old.unlink()
     shown = {rule for case in kept for rule in case.rules}
     for case in _chosen([case for folder in folders for case in find_cases(Path(folder))], shown):
         kept.append(case)
         sys.stdout.write(f"{case.name}: {', '.join(case.rules)}; {len(case.departs)} depart\n")
-    INDEX.write_text(json.dumps([asdict(case) for case in kept], indent=1, default=list) + "\n", encoding="utf-8")
+    for case in kept:
+        text = json.dumps(asdict(case), indent=1, default=list) + "\n"
+        (FOLDER / f"{case.name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
