@@ -31,7 +31,8 @@ def lower_recurrent(node: ir.Node, given: Sequence[Operand], program: Assembler)
     if steps * rows == 1:
         raise NotLowered("it has one step, whose product with the input has another order of sums")
     ways, hidden, gates = len(cell.backwards), cell.hidden, GATES[cell.op_type]
-    products = _multiplied(x.shaped(steps * rows, inputs), cell.weights.reshape(-1, inputs), program)
+    at_once = block(inputs, gates * hidden)
+    products = _multiplied(x.shaped(steps * rows, inputs), cell.weights.reshape(-1, inputs), at_once, program)
     y = program.tensor((steps * ways * rows * hidden + ways * rows * hidden,), np.float32)
     first = gates if cell.op_type == "LSTM" else 2
     width = tiles.CHAIN_WIDTH if rows == 1 else tiles.RECURRENT_WIDTH
@@ -65,8 +66,11 @@ def lower_recurrent(node: ir.Node, given: Sequence[Operand], program: Assembler)
     return results
 
 
-def _multiplied(x: Tensor, weights: Floats, program: Assembler) -> Tensor:
-    """:func:`engine.floats.recurrent.products_added` of several rows (rows, count) with weights (results, count)."""
+def _multiplied(x: Tensor, weights: Floats, at_once: int, program: Assembler) -> Tensor:
+    """:func:`engine.floats.recurrent.products_added` of several rows (rows, count) with weights (results, count).
+
+    ``at_once`` products of a sum by themselves: those of one direction, whose weights stand by themselves there.
+    """
     rows, (results, count) = x.shape[0], weights.shape
     y = program.tensor((rows, results), np.float32)
     panels = _packed(weights[None], tiles.FLOAT_WIDTH)[0]
@@ -78,7 +82,7 @@ def _multiplied(x: Tensor, weights: Floats, program: Assembler) -> Tensor:
         units=len(panels),
         scratch=tiles.FLOAT_ROWS * tiles.FLOAT_WIDTH * 4,
         **{"in_h": rows, "out_c": results, "taps": count},
-        count=block(count, results),
+        count=at_once,
         low=SMALLEST,
         tap_offsets=program.address(np.arange(count) * panels.strides[1]),
         weights=program.address(panels),

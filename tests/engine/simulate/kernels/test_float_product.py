@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from engine.floats.recurrent import cell_of, recurred
+from engine.floats.recurrent import GATES, cell_of, recurred
 from engine.simulate.kernels.float_product import ROWS, WIDTH
 from engine.simulate.lowering.recurrent import lower_recurrent
 from engine.simulate.program import Assembler
@@ -16,13 +16,16 @@ from tests.engine.simulate.machine import fed, run
 @pytest.mark.parametrize("rows", [2, ROWS - 1, ROWS, 2 * ROWS + 3])
 @pytest.mark.parametrize("hidden", [1, WIDTH // 4, WIDTH // 2 + 1])
 @pytest.mark.parametrize("inputs", [1, 5, 130, 300])
-def test_rests_of_tiles(rows: int, hidden: int, inputs: int) -> None:
-    """Products with the input of an LSTM whose state has no say in what it gives."""
+@pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_rests_of_tiles(rows: int, hidden: int, inputs: int, op_type: str, direction: str) -> None:
+    """Products with the input of a cell whose state has no say in its gates; each direction divides its own sums."""
     rng, program = np.random.default_rng(hidden), Assembler()
+    ways, gates = 1 + (direction == "bidirectional"), GATES[op_type]
     x = rng.standard_normal((rows, 1, inputs)).astype(np.float32)
-    weights = rng.standard_normal((1, 4 * hidden, inputs)).astype(np.float32)
-    given = [weights, np.zeros((1, 4 * hidden, hidden), np.float32)]
-    node = ir.node("LSTM", [], outputs=[ir.Value(name="y")], name="n")
+    weights = rng.standard_normal((ways, gates * hidden, inputs)).astype(np.float32)
+    given = [weights, np.zeros((ways, gates * hidden, hidden), np.float32)]
+    node = ir.node(op_type, [], {"direction": direction}, outputs=[ir.Value(name="y")], name="n")
     cell = cell_of(node, [x, *given])
     assert cell is not None
     feeds = fed(program, x)
