@@ -1,5 +1,5 @@
-"""What it takes to work on a column of pixels, a map of as many rows of one pixel each (separable attention), and to
-add up rows.
+"""What it takes to work on a column of pixels, a map of as many rows of one pixel each (separable attention), to add up
+rows, to take means over the rows or columns of a map, and to read or turn a map of one channel by rows.
 
 Layers compute a column as any other map, but each pixel is moved by itself where a map becomes a column, or a column a
 map, and where one comes from another subgraph or leaves as bytes; and what a reader takes channel by channel is laid so

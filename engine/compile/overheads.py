@@ -296,11 +296,6 @@ def _uneven(layer: Layer) -> Iterator[Amount]:
         yield Overhead.UNEVEN_STRETCH, _channel_rows(layer.output_shape) * -(-whole[-2] // _STRETCH)
 
 
-def _is_no_part(shape: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether ``shape`` is not that of some of the channels of a map."""
-    return tuple(shape[:-1]) != tuple(whole[:-1]) or shape[-1] >= whole[-1]
-
-
 def _dilated(layer: Layer, latency: Latency) -> Iterator[Amount]:
     """Sorting the pixels of a dilated layer into phases, and its results back; two phases a side may be steps."""
     down, right = layer.spread

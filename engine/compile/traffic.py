@@ -526,7 +526,11 @@ def joining_depth(layer: Layer, latency: Latency) -> int:
 
 
 def _joining_bytes(layer: Layer, latency: Latency) -> int:
-    """Weights and parameters of the filter that joins maps; 0: there is none."""
+    """Weights and parameters of the filter that joins maps; 0: there is none.
+
+    It lies transposed: the bytes of three joins that were asked are those of rows of as many results, in blocks of the
+    channels that are read, and of as many rows as all maps have channels, in blocks of those that leave.
+    """
     block, depth = latency.weight_block, joining_depth(layer, latency)
     channels = layer.output_shape[-1]
     weights = round_up(channels, block.in_channels) * round_up(depth, block.out_channels)

@@ -19,8 +19,9 @@ class Fitted(Data):
         elementwise_rate: output elements per ns of additions, tables and data movement.
         multiply_rate: output elements per ns of products of two maps.
         pool_rate: elements read and written per ns of pools that stride, elements read per ns of reductions.
-        window_rate: elements per ns of pools that do not, once for every two taps of a side beyond the first;
-            elements (and those that steps leave out) per ns and tap where they grow tap by tap.
+        window_rate: elements per ns of pools that do not, of channels in eights: once for a window of 3 x 3, 25 / 9
+            times for each of 5 x 5 that a larger one consists of; elements (and those that steps leave out) per ns and
+            tap where they grow tap by tap.
         resize_rate: output elements per ns of resizing.
         wide_rate: int32 elements per ns that leave the accumulators.
         input_rate: elements per ns of the subgraph's inputs that are brought into the layout of the MAC array.
