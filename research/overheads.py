@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from engine.chips.latency import Latency
 from engine.chips.latency.overhead import Measured, Overhead
-from engine.compile.cost import layer_costs, subgraph_us
+from engine.compile.cost import beside_amounts, layer_costs, subgraph_us
 from engine.compile.overheads import amounts
 from engine.compile.schedule import Schedule
 from engine.ops.core.costs import OF_WEIGHTS
@@ -271,8 +271,9 @@ def _amounts_of(schedules: Sequence[Schedule], latency: Latency) -> dict[str, fl
         found[_FIXED] += 1
         found[_ENTRY] += any(not tensor.inner for tensor in schedule.inputs)
         found[_LAYER] += sum(layer.kind in OF_WEIGHTS for layer in schedule.layers)
-        for layer in schedule.layers:
-            for overhead, amount in amounts(layer, schedule.overlap, latency):
+        for layer, beside in beside_amounts(schedule):
+            told = (each for each in beside if each[0] in latency.overheads)
+            for overhead, amount in (*amounts(layer, schedule.overlap, latency), *told):
                 found[overhead.value] += amount
     return found
 

@@ -149,9 +149,9 @@ def _means(layer: Layer) -> Iterator[Amount]:
         return
     if before[1] > after[1] == 1 < after[2] and before[2:] == after[2:]:
         yield Overhead.REDUCE, 1
-        yield Overhead.MEAN_COLUMN, math.prod(after[2:]) / 1e3
+        yield Overhead.MEAN_COLUMN, math.prod(after) / 1e3
     elif before[2] > after[2] == 1 < after[1] and before[-1] == after[-1]:
-        yield Overhead.MEAN_ROW, after[1] / 1e3
+        yield Overhead.MEAN_ROW, math.prod(after[:2]) / 1e3
 
 
 def _row_pixels(shape: Sequence[int]) -> int:

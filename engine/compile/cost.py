@@ -23,6 +23,7 @@ from engine.compile.cores import waits_of
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
+    Amount,
     average_us,
     is_averaged_by_pixel,
     is_plain,
@@ -38,6 +39,7 @@ from engine.compile.overheads import (
 from engine.compile.packing import round_up
 from engine.compile.rowwise import besides, told_by_rows
 from engine.compile.schedule import InputTensor, Schedule
+from engine.compile.singles import singles_amounts
 from engine.compile.sizes import IMAGE_CHANNELS, as_map, nv12_bytes, row_width
 from engine.compile.tokens import cut_tokens
 from engine.compile.traffic import (
@@ -140,16 +142,25 @@ def layer_costs(
 def _beside_us(schedule: Schedule, latency: Latency) -> Iterator[float]:
     """Per layer, its overheads, and those that it has for the sake of the layer, or subgraph, before it."""
     costs = latency.overheads
-    entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain and not is_column(tensor.shape)}
     summed = only_summed(schedule.layers)
+    for layer, found in beside_amounts(schedule):
+        before = sum(amount * costs[overhead].us for overhead, amount in found if overhead in costs)
+        yield before + overhead_us(layer, schedule.overlap, latency, summed)
+
+
+def beside_amounts(schedule: Schedule) -> Iterator[tuple[Layer, tuple[Amount, ...]]]:
+    """Each layer of a subgraph, in running order, as it runs, and the overheads that it has for the sake of others.
+
+    Those of the layer alone (:func:`engine.compile.overheads.amounts`) are not among them.
+    """
+    entering = {tensor.name: tensor.shape for tensor in schedule.inputs if tensor.plain and not is_column(tensor.shape)}
     handed = {tensor.name for tensor in schedule.inputs if tensor.inner}
-    columns = column_amounts(schedule.layers, handed)
-    for (layer, found), moved in zip(cut_tokens(schedule.layers), columns, strict=True):
+    columns, singles = column_amounts(schedule.layers, handed), singles_amounts(schedule.layers)
+    for (layer, found), moved, spread in zip(cut_tokens(schedule.layers), columns, singles, strict=True):
         read = [(Overhead.READ_PIXEL, uneven_pixels(entering.pop(name))) for name in layer.inputs if name in entering]
         if not set(layer.inputs) <= set(schedule.input_names):  # where both enter, that is part of their arrangement
             read.append((Overhead.PRODUCT_COLUMN, product_columns(layer)))
-        before = sum(amount * costs[overhead].us for overhead, amount in (*found, *moved, *read) if overhead in costs)
-        yield before + overhead_us(layer, schedule.overlap, latency, summed)
+        yield layer, (*found, *moved, *spread, *read)
 
 
 def _loaded_again_us(layer: Layer, schedule: Schedule, latency: Latency) -> float:

@@ -18,7 +18,9 @@ from engine.compile.joining import joins_pixels, joins_rows
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
+from engine.compile.singles import becomes_rows
 from engine.compile.sizes import row_width
+from engine.compile.windows import cuts_windows, window_amounts
 from engine.ops.core.costs import CostKind
 
 Amount = tuple[Overhead, float]
@@ -377,6 +379,8 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.JOINED:
             yield Overhead.JOINED, _kilobytes(layer)
             yield Overhead.JOINED_ROW, _rows(shapes[0])
+        case Motion.PIXELS if Overhead.WINDOWS in latency.overheads and cuts_windows(layer):
+            yield from window_amounts(layer)
         case Motion.PIXELS:
             yield Overhead.SWAP, 1
             yield Overhead.SWAPPED, _kilobytes(layer)
@@ -389,6 +393,8 @@ def _moves(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amount]
         case Motion.ELEMENTS if Overhead.PLANE_SINGLE in latency.overheads and joins_pixels(layer):
             wide = layer.output_bits == _WIDE_BITS
             yield Overhead.PLANE_SINGLE, math.prod(layer.output_shape) / 1e3 * (_SINGLE_WIDE if wide else 1)
+        case Motion.ELEMENTS if Overhead.SINGLES_SPREAD in latency.overheads and becomes_rows(layer):
+            pass  # :mod:`engine.compile.singles`
         case Motion.SPREAD | Motion.ELEMENTS | Motion.TURNED:
             block = latency.input_row.block
             together = shapes[0][1] if layer.motion is Motion.SPREAD else 1

@@ -7,7 +7,7 @@ become. ``docs/evidence/latency.md`` has what was asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from engine.chips.latency.overhead import Overhead
 from engine.compile.layers import Layer
@@ -31,10 +31,12 @@ def cut_tokens(layers: Sequence[Layer]) -> Iterator[tuple[Layer, tuple[Amount, .
         for position in layer.rearranged:
             if turns_tokens(layer, position, makers):
                 turned.setdefault(layer.inputs[position], []).append(layer)
+    cut: set[str] = set()
     for layer in layers:
         as_it_runs = layer.model_copy(update={"motion": Motion.NONE}) if layer.output in turned else layer
         first = [name for name, readers in turned.items() if readers[0] is layer]
-        yield as_it_runs, (*_tokens(layer, first), *_amounts(layer, makers))
+        yield as_it_runs, (*_tokens(layer, first), *_amounts(layer, makers, cut))
+        cut.update(layer.inputs if layer.kind is CostKind.MOVE else ())
 
 
 def turns_tokens(layer: Layer, position: int, makers: Mapping[str, Layer]) -> bool:
@@ -66,12 +68,14 @@ def _tokens(layer: Layer, names: Sequence[str]) -> Iterator[Amount]:
             yield Overhead.TOKENS, _kilobytes(shape, layer.input_bits) * (1 + 1 / shape[-1]) / 2
 
 
-def _amounts(layer: Layer, makers: Mapping[str, Layer]) -> Iterator[Amount]:
-    if layer.kind is CostKind.MOVE and layer.motion is not Motion.NONE and _is_single(layer.input_shapes[0]):
+def _amounts(layer: Layer, makers: Mapping[str, Layer], cut: Collection[str]) -> Iterator[Amount]:
+    """Rows of single channels that are cut, once for all parts (``cut``: of which there were some)."""
+    cuts = layer.kind is CostKind.MOVE and layer.motion is not Motion.NONE and layer.inputs[0] not in cut
+    if cuts and _is_single(layer.input_shapes[0]):
         yield Overhead.SLICED, math.prod(layer.input_shapes[0][:-2]) / 1e3
     maker = makers.get(layer.inputs[0]) if layer.inputs else None
-    cut = maker is not None and maker.kind is CostKind.MOVE and _is_single(maker.output_shape)
-    if cut and layer.kind is CostKind.RESHAPE and not _is_single(layer.input_shapes[0]):
+    is_part = maker is not None and maker.kind is CostKind.MOVE and _is_single(maker.output_shape)
+    if is_part and layer.kind is CostKind.RESHAPE and not _is_single(layer.input_shapes[0]):
         yield Overhead.SINGLE, _kilobytes(layer.output_shape, layer.output_bits)
 
 
