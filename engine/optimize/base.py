@@ -27,7 +27,7 @@ ELEMENTWISE = frozenset(
 """Operators that compute each element from those at its place, operands broadcast.
 
 Not LeakyRelu (reference/operators.md, the case on three dimensions), nor PRelu: what moves stays in front of it (8 of 8
-Transposes and Reshapes asked on two marches).
+Transposes and Reshapes asked on two marches), but for a Reshape of a row with a slope for each number.
 """
 
 

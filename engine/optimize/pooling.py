@@ -102,9 +102,9 @@ def _is_over_rows_and_columns(node: ir.Node) -> bool:
 
 
 class Pool1d(NodePass):
-    """``AveragePool`` and ``MaxPool`` over one dimension become one over a map of width 1, between two ``Reshape``."""
+    """Pooling over one dimension becomes one over a map of width 1, between two ``Reshape``; of whole lines too."""
 
-    op_types = frozenset({"AveragePool", "MaxPool"})
+    op_types = frozenset({"AveragePool", "MaxPool", "GlobalAveragePool", "GlobalMaxPool"})
 
     def rewrite(self, node: ir.Node) -> bool:
         if not self.remains(node):
