@@ -40,10 +40,10 @@ from engine.optimize.cleanup import (
     ReshapingToReshape,
 )
 from engine.optimize.constants import ConstantOutputs, FoldConstants, LiftConstants, OwnWeights
+from engine.optimize.covering import CoverByKernel
 from engine.optimize.defaults import CompleteAttributes, ReshapeWithoutZeros
 from engine.optimize.dense import (
     FoldAffineIntoProduct,
-    GemmOfMapToConv,
     GemmToConv,
     MatMulOfConstantToConv,
     MatMulOfOneToGemm,
@@ -181,7 +181,6 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             KeepReducedAxis(march.graph),
             Pool1d(),
             AveragePoolToConv(march.graph, compatibility),
-            GemmOfMapToConv(march.graph),
             ExpandConstants(),
             ShareMovements(compatibility),
             SplitBeforeTranspose(),
@@ -202,6 +201,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             CancelAroundReshape(),
             ReshapeBeforeTransposes(),
             MergeReshapes(),
+            CoverByKernel(),
             RemoveUnusedNodes(),
         ),
         settled=(

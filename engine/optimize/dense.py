@@ -54,10 +54,9 @@ class Dense:
     bias_name: str = ""
 
 
-class GemmOfMapToConv(NodePass):
-    """``Gemm`` behind a flattened map becomes a convolution whose kernel covers the map, and a ``Reshape``.
+class GemmToConv(NodePass):
+    """Any ``Gemm`` becomes a 1x1 convolution of its rows: as the batch, or as the pixels of one line.
 
-    Also a map of one pixel that an activation made of an earlier ``Gemm`` (``senet_fc``, ``min_heads``), or that alone.
     Names as in the original's files: weight ``<node><weight>_conv_weight``, bias ``<node><bias>_conv_bias``, output
     ``replaced_<y>``.
     """
@@ -66,33 +65,6 @@ class GemmOfMapToConv(NodePass):
 
     def __init__(self, rules: GraphRules) -> None:
         self.rules = rules
-
-    def rewrite(self, node: ir.Node) -> bool:
-        source, dense = node.inputs[0], dense_of(node)
-        if source is None or dense is None or source.dtype != ir.DataType.FLOAT:
-            return False
-        whole_map = flattened_map(source, dense.weight.shape[1])
-        if whole_map is None or _becomes_reshape(whole_map.producer()):
-            return False
-        shape = static_shape(whole_map) or ()
-        conv = _convolution(node, whole_map, dense, self._output(node), shape[2:])
-        substitute(node, [conv, *_gemm_result(node, conv, self.rules)])
-        return True
-
-    def remains(self, node: ir.Node) -> bool:
-        """One of a map that its kernel can cover."""
-        source, dense = node.inputs[0], dense_of(node)
-        if source is None or dense is None or source.dtype != ir.DataType.FLOAT:
-            return False
-        features = flattened_map(source, dense.weight.shape[1])
-        return features is not None and not _becomes_reshape(features.producer())
-
-    def _output(self, node: ir.Node) -> str:
-        return f"{'transposed_' if self.rules.dense_transposes else ''}replaced_{node.outputs[0].name}"
-
-
-class GemmToConv(GemmOfMapToConv):
-    """Any other ``Gemm`` becomes a 1x1 convolution of its rows: as the batch, or as the pixels of one line."""
 
     def rewrite(self, node: ir.Node) -> bool:
         source, shape, dense = node.inputs[0], static_shape(node.inputs[0]), dense_of(node)
@@ -104,7 +76,8 @@ class GemmToConv(GemmOfMapToConv):
         parts = [_reshape(node, source, inner, name, f"{name}_output", f"{name}_4dim")]
         if self.rules.dense_transposes:
             parts.append(_transpose(node, parts[-1].outputs[0], "transpose_in", _LAST_AXIS_FIRST))
-        conv = _convolution(node, parts[-1].outputs[0], dense, self._output(node))
+        output = f"{'transposed_' if self.rules.dense_transposes else ''}replaced_{node.outputs[0].name}"
+        conv = _convolution(node, parts[-1].outputs[0], dense, output)
         substitute(node, [*parts, conv, *_gemm_result(node, conv, self.rules)])
         return True
 
@@ -115,14 +88,9 @@ class GemmToConv(GemmOfMapToConv):
         return is_float and static_shape(source) is not None and dense_of(node) is not None
 
 
-GEMMS = frozenset({GemmOfMapToConv.__name__, GemmToConv.__name__})
-"""The passes that make a convolution of a ``Gemm``: what is added between two of them is part of the first."""
-
-
 class MatMulToConv(NodePass):
     """``MatMul`` by a constant matrix becomes a 1x1 convolution of a map whose channels are its last axis.
 
-    That of one flattened map becomes a convolution whose kernel covers it, as a ``Gemm`` does (9 of 9 conversions).
     Names as in the original's files, with ``_converted_weight`` and one more ``replaced_`` where the rank is not 4. One
     of five and more dimensions stays.
     """
@@ -136,22 +104,15 @@ class MatMulToConv(NodePass):
         if source.dtype != ir.DataType.FLOAT:
             return False
         parts, name, result = [], f"{node.name}{dense.weight_name}", str(node.outputs[0].name)
-        whole_map = _map_of_row(source, shape)
-        kernel: tuple[int, ...] = (1, 1)
         if len(shape) != _MAP_RANK:
             name, result = f"{node.name}_{node.name}_{dense.weight_name}_converted_weight", f"replaced_{result}"
+            names = (f"{node.name}_reshape_input", f"{node.name}_{source.name}_reshape_in")
+            parts.append(_reshape(node, source, _as_map(shape), *names, f"{node.name}_reshape_input_shape"))
         else:
             name = f"{node.name}_{dense.weight_name}"
-        if whole_map is not None:
-            features, kernel = whole_map, (static_shape(whole_map) or ())[2:]
-        else:
-            if len(shape) != _MAP_RANK:
-                names = (f"{node.name}_reshape_input", f"{node.name}_{source.name}_reshape_in")
-                parts.append(_reshape(node, source, _as_map(shape), *names, f"{node.name}_reshape_input_shape"))
-            parts.append(_transpose(node, parts[-1].outputs[0] if parts else source, "transpose_in", _LAST_AXIS_FIRST))
-            features = parts[-1].outputs[0]
+        parts.append(_transpose(node, parts[-1].outputs[0] if parts else source, "transpose_in", _LAST_AXIS_FIRST))
         dense = replace(dense, weight_name=name, bias_name=f"{node.name}_bias")
-        conv = _convolution(node, features, dense, f"replaced_{result}", kernel, prefix="")
+        conv = _convolution(node, parts[-1].outputs[0], dense, f"replaced_{result}", prefix="")
         mark(conv, MARK_PRODUCT, "matmul" if len(shape) == _MAP_RANK else ROWS)
         if len(shape) == _MAP_RANK:
             _one_transpose_per_reader(node, conv)
@@ -269,7 +230,7 @@ class MatMulOfConstantToConv(NodePass):
         )
 
 
-_MAP_RANK, _ROW_RANK = 4, 2
+_MAP_RANK = 4
 
 
 def _one_transpose_per_reader(node: ir.Node, conv: ir.Node) -> None:
@@ -474,12 +435,11 @@ def _convolution(
     features: ir.Value,
     dense: Dense,
     output: str,
-    kernel: tuple[int, ...] = (1, 1),
     prefix: str | None = None,
 ) -> ir.Node:
-    """The convolution of ``features`` (N, C, H, W): 1x1, or with a kernel that covers the whole map."""
+    """The 1x1 convolution of ``features`` (N, C, H, W)."""
     graph, shape = graph_of(node), static_shape(features) or ()
-    weight = dense.weight.reshape(len(dense.weight), -1, *kernel).astype(np.float32)
+    weight = dense.weight.reshape(len(dense.weight), -1, 1, 1).astype(np.float32)
     start = str(node.name) if prefix is None else prefix
     inputs: list[ir.Value | None] = [
         features,
@@ -494,9 +454,9 @@ def _convolution(
         name=str(node.name),
         output=output,
         like=node.outputs[0],
-        shape=(shape[0], len(weight), *(size - window + 1 for size, window in zip(shape[2:], kernel, strict=True))),
+        shape=(shape[0], len(weight), *shape[2:]),
         attributes={
-            "kernel_shape": list(kernel),
+            "kernel_shape": [1, 1],
             "pads": [0, 0, 0, 0],
             "strides": [1, 1],
             "dilations": [1, 1],
@@ -569,43 +529,6 @@ def dense_of(node: ir.Node) -> Dense | None:
         if bias is None:
             return None
     return Dense(weight, str(weight_value.name), bias, str(bias_value.name) if bias_value is not None else "")
-
-
-def _becomes_reshape(node: ir.Node | None) -> bool:
-    """Whether ``node`` is a ``Transpose`` that moves axes of length 1 alone, and so is none by the next round.
-
-    What a Gemm right behind another reads is the map that this gives: 13 of 13 asked on bayes-e.
-    """
-    if not is_standard(node, "Transpose") or node is None:
-        return False
-    shape = static_shape(node.inputs[0]) or ()
-    moved = [axis for axis in ints(node, "perm", ()) if shape[axis] > 1]
-    return moved == sorted(moved)
-
-
-LARGEST_COVERED_MAP = 7
-"""Longest side of a map that the kernel of a dense layer covers; a larger one is flattened.
-
-Of a MatMul, 7 x 7 is covered and 8 x 8 is not (1 asked on bernoulli2, 2 asked on bernoulli2 and bayes-e); of a Gemm,
-recorded models show 4 x 4 x 16 behind a convolution covered (``case_019`` of operators.csv), 8 x 8 x 16 behind a
-MaxPool (``vgg``) and 8 x 8 x 8 behind a Relu (``min_reset``) flattened."""
-
-
-def flattened_map(value: ir.Value, features: int) -> ir.Value | None:
-    """The map (N, C, H, W) that ``value`` (N, C*H*W) is a reshaped view of; ``None`` where it is none."""
-    producer = value.producer()
-    if not is_standard(producer, "Reshape") or producer is None or len(static_shape(value) or ()) != 2:
-        return None
-    source, shape = producer.inputs[0], static_shape(producer.inputs[0])
-    if source is None or shape is None or len(shape) != 4 or int(np.prod(shape[1:])) != features:
-        return None
-    return source if max(shape[2:]) <= LARGEST_COVERED_MAP else None
-
-
-def _map_of_row(value: ir.Value, shape: tuple[int, ...]) -> ir.Value | None:
-    """The map of more than one pixel that ``value`` (1, C*H*W) is a reshaped view of; ``None`` where it is none."""
-    found = flattened_map(value, shape[-1]) if len(shape) == _ROW_RANK and shape[0] == 1 else None
-    return None if found is None or max((static_shape(found) or ())[2:]) == 1 else found
 
 
 def _per_output(bias: Array, outputs: int) -> Array | None:

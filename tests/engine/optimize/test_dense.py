@@ -9,13 +9,10 @@ import pytest
 
 from engine.chips import load_chip
 from engine.optimize.dense import (
-    LARGEST_COVERED_MAP,
     FoldAffineIntoProduct,
-    GemmOfMapToConv,
     GemmToConv,
     MatMulToConv,
     dense_of,
-    flattened_map,
     reader_of_channels,
 )
 from tests.engine.optimize.equivalence import applied, build, census, operators, optimized
@@ -193,25 +190,6 @@ class TestDense:
     def test_matmul_of_activations_stays(self) -> None:
         after = optimized(build([node("MatMul", "x z")], {"x": (2, 3, 5), "z": (2, 5, 4)}, ["y"]))
         assert census(after) == {"MatMul": 1}
-
-
-RULES = load_chip("bayes-e").graph
-
-
-@pytest.mark.parametrize(("side", "covered"), [(LARGEST_COVERED_MAP, True), (LARGEST_COVERED_MAP + 1, False)])
-def test_a_kernel_covers_maps_of_up_to_seven(side: int, covered: bool) -> None:
-    assert LARGEST_COVERED_MAP == 7
-    features = 2 * side
-    nodes = [node("Reshape", "x s", "r"), node("Gemm", "r w b", name="g", transB=1)]
-    constants = {"s": np.asarray([1, -1]), "w": normal(3, features), "b": normal(3)}
-    before = build(nodes, {"x": (1, 2, side, 1)}, ["y"], constants)
-    assert (flattened_map(before.graph[1].inputs[0], features) is not None) == covered
-    modified, after = applied(GemmOfMapToConv(RULES), before)
-    assert modified == covered
-    if covered:
-        (conv,) = (item for item in after.graph if item.op_type == "Conv")
-        assert conv.inputs[1].shape == (3, 2, side, 1)
-        assert (conv.inputs[1].name, conv.inputs[2].name) == ("gw_conv_weight", "gb_conv_bias")
 
 
 @pytest.mark.parametrize(

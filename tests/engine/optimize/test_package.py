@@ -46,7 +46,7 @@ def test_passes_in_their_order() -> None:
         ("CollapseActivations", "DivToReciprocal"),
         ("DivToReciprocal", "CollapseRsqrt"),
         ("DecomposeNormalization", "ReduceMeanToGlobalPool"),
-        ("GemmOfMapToConv", "SinkReshape"),
+        ("SinkReshape", "CoverByKernel"),
         ("MatMulToConv", "FoldAffineIntoProduct"),
     ):
         assert order.index(first) < order.index(second)

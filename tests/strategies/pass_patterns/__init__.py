@@ -22,6 +22,7 @@ from engine.optimize import (
     sink,
     transposes,
 )
+from engine.optimize.covering import CoverByKernel
 from engine.optimize.gru import UnrollGru
 from engine.optimize.normalization import DecomposeNorm, DecomposeNormalization
 from engine.optimize.old_opsets import ConvertOldOpsets
@@ -76,7 +77,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         movement.KeepReducedAxis: Pattern(movements.dropped_axis),
         pooling.Pool1d: Pattern(layers.pooled_row),
         pooling.AveragePoolToConv: Pattern(layers.pooled_map),
-        dense.GemmOfMapToConv: Pattern(layers.gemm_of_map),
+        CoverByKernel: Pattern(layers.convolution_of_joined_axes),
         dense.MatMulToConv: Pattern(layers.matmul_by_matrix),
         dense.MatMulOfOneToGemm: Pattern(layers.matmul_by_one_of_one),
         dense.MatMulOfConstantToConv: Pattern(layers.constant_by_matrix),
