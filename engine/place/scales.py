@@ -21,11 +21,11 @@ from engine.rulebook.calibrated import CONVOLUTIONS, INT16
 from engine.rulebook.scale import (
     ScaleSite,
     activations,
-    gate_of,
     is_moving,
     is_placed,
     keeps_threshold,
     tensor_name,
+    unasked_gate_of,
 )
 from engine.rulebook.solve import Scales
 from engine.rulebook.width_sites import is_table
@@ -81,7 +81,7 @@ def mark_scales(
         found = {each: heads[head] for head in reversed(heads) if (each := _first_of(head, roots, scales)) is not None}
         terms: tuple[Term, ...] = ()
         for each, operand in found.items():
-            terms += _terms_of(each, sources) if pinned.isdisjoint((operand, each)) else (name,)
+            terms += _terms_of(each, sources) if pinned.isdisjoint((operand, each)) else (each,)
         for member in (each for each, root in roots.items() if root == name):
             sources[member] = replace(sources[member], largest=terms)
     for name, root in roots.items():
@@ -155,7 +155,7 @@ def _is_pinned(site: ScaleSite) -> bool:
 
     The int8 result of a table that reads int16 has its own (26 of 26 in front of a Resize, 13 functions, bayes-e).
     """
-    gate = gate_of(site)
+    gate = unasked_gate_of(site)
     return gate is not None or keeps_threshold(site) or _is_narrowed(site)
 
 

@@ -39,6 +39,7 @@ from engine.ops.core.reasons import Code, reason_of
 from engine.ops.registry import rule_for
 from engine.rulebook.rule import MeasuredApart, Pattern, Rule, Table
 from engine.rulebook.solve import Constraint, FixedThreshold, GateOf, HandedOver, How, LargestOf, ScaleOf
+from engine.terms import DataType
 
 TIED_ON_CPU = (
     "Concat",
@@ -314,10 +315,23 @@ def gate_of(site: ScaleSite) -> Gate | None:
     """The function that gives the threshold of the result from that of the input; None where none does.
 
     Of what only movements read, a Max (6 of 6) or the CPU; a Sigmoid, HardSigmoid, Softplus (21 of 21) or Tanh (79 of
-    79) always. An int16 result of the others has its own, unless the BPU joins or computes with what movements make of
-    it, and that is no output (24 of 24 on bayes-e and bayes); an int8 one where an int16 tensor is read that is asked
-    for by name (18 of 18; 12 of 12 where int16 is asked of all nodes have that of the function).
+    79) always. An int16 result of the others has its own, unless something joins or computes with what movements make
+    of it, and that is no output (24 of 24 on bayes-e and bayes), or where int16 is asked of it by name; an int8 one
+    where an int16 tensor is read that is asked for by name (18 of 18; 12 of 12 where int16 is asked of all nodes have
+    that of the function).
     """
+    gate = unasked_gate_of(site)
+    return None if gate not in ALWAYS_GATES and _is_asked_in_int16(site) else gate
+
+
+def _is_asked_in_int16(site: ScaleSite) -> bool:
+    """Whether the result is int16 because it is asked for by name."""
+    calibration = site.calibrations.get(site.result)
+    return calibration is not None and site.result in site.asked and attribute(calibration, "qtype") == DataType.INT16
+
+
+def unasked_gate_of(site: ScaleSite) -> Gate | None:
+    """What :func:`gate_of` were if no type of the result were asked for by name."""
     calibration = site.calibrations.get(site.result)
     if site.result in site.again:
         return None
@@ -333,10 +347,19 @@ def gate_of(site: ScaleSite) -> Gate | None:
 
 
 def _is_used_within(value: ir.Value) -> bool:
-    """Whether the BPU joins or computes with what movements make of ``value``."""
+    """Whether something joins or computes with what movements make of ``value``, and the BPU uses what it gives.
+
+    What the CPU gives counts where it is quantised again (7 of 7 convolutions, sums, pads and joins on bayes-e), not at
+    the end (4 of 4).
+    """
     moved = moved_to(value, lambda node: is_calibration(node) or is_moving(node))
-    readers = (reader for each in moved for reader in float_readers(each))
-    return any(on_bpu(reader) and not is_moving(reader) for reader in readers)
+    readers = [reader for each in moved for reader in float_readers(each) if not is_moving(reader)]
+    return any(on_bpu(reader) or _is_quantised_again(reader) for reader in readers)
+
+
+def _is_quantised_again(node: ir.Node) -> bool:
+    """Whether a result of ``node`` is calibrated."""
+    return any(is_calibration(usage.node) for value in node.outputs for usage in value.uses())
 
 
 def _is_only_compared(value: ir.Value) -> bool:
@@ -532,9 +555,9 @@ JOINED: ScaleTable = Table(
     [
         Rule(
             "scale.joined-output",
-            "An int16 output that joins tensors and that no BPU node reads has the largest of their thresholds; for "
-            "those that a function or cut gives, and where a type is asked of the Concat by name, its own values "
-            "count.",
+            "An int16 output that joins tensors and that no BPU node reads has the largest of their thresholds, of "
+            "what a function or cut gives that of its own values; where a type is asked of the Concat by name, its "
+            "own.",
             JOINS & KEEPS_OPERANDS & OUTPUT & ~IS_TYPED,
             _largest_of_operands,
             over=("scale.joined",),
@@ -542,7 +565,7 @@ JOINED: ScaleTable = Table(
         Rule(
             "scale.joined-wide",
             "What a Concat joins keeps its thresholds where the result is int16, and moved or joined up to outputs; it "
-            "has the largest of these, or its own, as such an output.",
+            "has the largest of these, or of those of own values, as such an output.",
             JOINS & KEEPS_OPERANDS & MOVED_TO_OUTPUT & ~IS_TYPED,
             _largest_of_operands,
             over=("scale.joined",),
@@ -611,7 +634,8 @@ GATED: ScaleTable = Table(
         Rule(
             "scale.of-function",
             "So is that of another int8 result which nothing but movements and the CPU read: of Abs, Asinh, Atan, "
-            "Cosh, Erf, Exp, Gelu, HardSwish, Mish, Round, Selu, Sinh, Softsign, Sqrt and Swish.",
+            "Cosh, Erf, Exp, Gelu, HardSwish, Mish, Round, Selu, Sinh, Softsign, Sqrt and Swish; of an int16 one that "
+            "is used within, unless int16 is asked of it by name.",
             Pattern(
                 "gives what only movements and the CPU read, by such a function",
                 lambda site: gate_of(site) not in (None, *ALWAYS_GATES),

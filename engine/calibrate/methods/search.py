@@ -495,9 +495,9 @@ class LayerwiseSearch(Search):
     Both steps are taken before tensors take the scales of others (:func:`only_measured`). The base is the method whose
     outputs are most similar on the first sample with nothing but these quantised. A tensor's similarity is that of the
     model's outputs on the last sample where it alone is quantised; tensors of less than :data:`SENSITIVE` take the
-    method of the largest, the better on the first sample where several are equal, and keep that threshold even where
-    they would take another tensor's or one that follows from their function's input, unless it is fixed already. The
-    rest follow as with any method. ``per_channel`` has no effect.
+    method of the largest, or one with which the outputs are no numbers, the better on the first sample where several
+    are equal, and keep that threshold even where they would take another tensor's or one that follows from their
+    function's input, unless it is fixed already. The rest follow as with any method. ``per_channel`` has no effect.
     """
 
     log_name = "layerwise search"
@@ -531,7 +531,7 @@ class LayerwiseSearch(Search):
             SENSITIVE,
         )
         logger.info("Merge_Info(cosine-similarity)")
-        chosen = {name: max(found, key=lambda option: found[option][name]) for name in sensitive}
+        chosen = {name: max(found, key=lambda option: _rank(found[option][name])) for name in sensitive}
         for name, option in chosen.items():
             logger.info(
                 "%s: %s -> %s", name, {key.log_name: f"{found[key][name]:.6f}" for key in found}, option.log_name
@@ -604,6 +604,11 @@ class _Trials:
             found = self._sample.cosines([{name: calibrations[name]} for name in missing])
             self._known |= {keys[name]: _mean_of_numbers(cosines) for name, cosines in zip(missing, found, strict=True)}
         return {name: self._known[keys[name]] for name in names}
+
+
+def _rank(similarity: float) -> float:
+    """``similarity`` as methods for one tensor are compared by it: one that is no number is the largest (4 of 4)."""
+    return np.inf if np.isnan(similarity) else similarity
 
 
 def _mean_of_numbers(cosines: Cosines) -> float:

@@ -41,10 +41,14 @@ ZERO_WEIGHT_THRESHOLD = np.float32(np.finfo(np.float32).tiny)
 def calibration_tensors(placed: ir.Model) -> tuple[str, ...]:
     """The float tensors of which :func:`calibrate` needs statistics, in graph order, each once.
 
-    Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds.
-    ``mix`` needs more (:func:`engine.calibrate.methods.measured.tensors_for`).
+    Those of activation ``HzCalibration`` nodes, or of the tensors that they are tied to; none for fixed thresholds, but
+    where the values of the tensor count for a Concat. ``mix`` needs more
+    (:func:`engine.calibrate.methods.measured.tensors_for`).
     """
-    return tuple(dict.fromkeys(threshold_sources(placed).values()))
+    outputs = names_before_calibration(placed)
+    joined = [node for node in calibration_nodes(placed) if not is_weight(node) and scale_source(node).largest]
+    terms = [each for node in joined for each in _terms(node, outputs) if isinstance(each, str)]
+    return tuple(dict.fromkeys((*threshold_sources(placed).values(), *terms)))
 
 
 def threshold_sources(placed: ir.Model) -> dict[str, str]:
