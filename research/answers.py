@@ -50,6 +50,7 @@ APART_FILES = tuple(
         "_4180",
         "_4185",
         "_4190",
+        "_4195",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""

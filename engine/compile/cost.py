@@ -9,7 +9,7 @@ Groups follow one another where weights and maps share one memory; elsewhere a s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -20,6 +20,7 @@ from engine.chips.latency.overhead import Overhead
 from engine.chips.latency.unfused import AloneByRows
 from engine.compile.columns import adds_column, column_amounts, is_column
 from engine.compile.cores import waits_of
+from engine.compile.large import window_us
 from engine.compile.layers import Layer, Overlap
 from engine.compile.motion import Motion
 from engine.compile.overheads import (
@@ -130,7 +131,8 @@ def layer_costs(
             latency.fitted.layer_us * (layer.kind in OF_WEIGHTS)
             + beside / schedule.cores
             + _loaded_again_us(layer, schedule, latency)
-            + _folding_us(layer, schedule, latency),
+            + _folding_us(layer, schedule, latency)
+            + window_us(layer, latency) * (schedule.overlap is Overlap.GROUPS),
             arranging * (not by_load) / 1000 / schedule.cores,
         )
         for layer, arranging, (straight, detour), beside in zip(
@@ -417,10 +419,11 @@ def _pipelined_us(
 def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iterator[float]:
     """Per layer, what its load of weights, of a table or of parameters takes besides its traffic.
 
-    Each load takes ``begin_us``, and goes on while what is in front of its layer works: the arrangement of an input
-    whole, a layer by ``ahead_share``. Loads of ``ahead_bytes`` run ahead of the layers that wait for them; that of the
-    filter which turns an operand of a product does not. Parameters of a sum or a product of what enters are loaded with
-    it; ``sum_loads_us`` of what other sums and products wait for (an overhead) are loads, too.
+    Maps from outside have none, and hide behind nothing. Each load takes ``begin_us``, and goes on while what is in
+    front of its layer works: the arrangement of an input whole, a layer by ``ahead_share``. Loads of ``ahead_bytes``
+    run ahead of the layers that wait for them; that of the filter which turns an operand of a product does not.
+    Parameters of a sum or a product of what enters are loaded with it; ``sum_loads_us`` of what other sums and products
+    wait for (an overhead) are loads, too.
     """
     most = load_us(Traffic(loaded=round(fitted.ahead_bytes)), fitted)
     entering = set(schedule.input_names)
@@ -430,6 +433,8 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         size = cost.traffic.loaded
         if layer.kind in OF_WEIGHTS:
             size = min(_weight_bytes(schedule, layer), size)
+        else:
+            size = max(size - _entering_bytes(layer, entering), 0)
         product = layer.kind is CostKind.MATMUL and len(layer.inputs) > 1
         beside = layer.kind in _OF_CONSTANTS and len(layer.inputs) == 1 and layer.inputs[0] in entering
         begin = fitted.begin_us * (size > 0 or (product and cost.traffic.loaded > 0)) * (not beside)
@@ -443,6 +448,12 @@ def _begun_us(schedule: Schedule, costs: Sequence[Cost], fitted: Fitted) -> Iter
         yield begin - hidden
         working += fitted.ahead_share * (cost.working_us - cost.entering_us)
         waiting += fitted.ahead_share * (cost.overhead_us - loads)
+
+
+def _entering_bytes(layer: Layer, entering: Collection[str]) -> int:
+    """Bytes of the maps from outside that a layer reads."""
+    shapes = (shape for name, shape in zip(layer.inputs, layer.input_shapes, strict=True) if name in entering)
+    return sum(map(math.prod, shapes)) * layer.input_bits // 8
 
 
 def _hidden_us(costs: Sequence[Cost], fitted: Fitted) -> float:
@@ -500,15 +511,32 @@ def _drained(shape: Sequence[int], alignment: Alignment) -> int:
 def _arranging_ns(schedule: Schedule, latency: Latency) -> Iterator[float]:
     """Per layer, the time to bring the inputs that it reads into the layout of the array.
 
-    What another subgraph or the CPU leaves is in that layout, but where loads arrange maps (``InputLayer.by_load``);
-    these leave one block of channels, and a single pixel, as they are.
+    A map is brought into it once, for its first reader, but for each of the slices that fold an image; so is a map that
+    the CPU leaves, where layers run together, unless its reader moves it itself. What another subgraph leaves is in
+    that layout, but where loads arrange maps (``InputLayer.by_load``); these leave one block of channels, and a single
+    pixel, as they are.
     """
-    by_load = latency.input_layer.by_load
-    entering = {tensor.name: tensor for tensor in schedule.inputs if by_load or not tensor.inner}
+    by_load, apart = latency.input_layer.by_load, schedule.is_told_by_layer
+    entering = {
+        tensor.name: tensor
+        for tensor in schedule.inputs
+        if by_load or not tensor.inner or (tensor.from_cpu and not apart and _has_columns(tensor.shape))
+    }
     for layer in schedule.layers:
-        read = [entering[name] for name in layer.inputs if name in entering]
+        names = [
+            name
+            for name in dict.fromkeys(layer.inputs)
+            if name in entering and not (entering[name].from_cpu and layer.kind in _MOVING and not by_load)
+        ]
+        once = layer.kind is not CostKind.MOVE or layer.motion is not Motion.NONE
+        read = [entering.pop(name) if once else entering[name] for name in names]
         besides = _entering_ns(layer, latency) if layer.kind is CostKind.MATMUL and len(read) > 1 else 0.0
         yield besides + sum(_arranged_ns(tensor, latency) for tensor in read)
+
+
+def _has_columns(shape: Sequence[int]) -> bool:
+    """Whether ``shape`` is that of a map of several columns."""
+    return len(shape) == _MAP_RANK and shape[-2] > 1
 
 
 def _arranged_ns(tensor: InputTensor, latency: Latency) -> float:

@@ -186,6 +186,8 @@ def _amounts(layer: Layer, overlap: Overlap, latency: Latency) -> Iterator[Amoun
         yield from _plain(layer.output_shape, latency.plain_channels)
     elif layer.output_bits == _ACCUMULATOR_BITS:
         yield Overhead.PLANAR, math.prod(layer.output_shape[:-2]) / 1e3
+    if _leaves_planes(layer) and Overhead.LAID in latency.overheads:
+        yield Overhead.LAID, _channel_rows((1, 1, *layer.output_shape))
     if is_copied(layer, latency):
         yield Overhead.COPIED, _channel_rows((1, 1, *layer.output_shape))
     for position in layer.rearranged:
@@ -518,6 +520,12 @@ def uneven_pixels(shape: Sequence[int]) -> float:
 def is_copied(layer: Layer, latency: Latency) -> bool:
     """Whether a map of int8 leaves in two layouts, one of which is made on the chip."""
     return layer.copied and latency.planar_row is None and layer.output_bits < _ACCUMULATOR_BITS
+
+
+def _leaves_planes(layer: Layer) -> bool:
+    """Whether a map of bytes of several pixels leaves the chip channel by channel."""
+    planes = layer.leaves and layer.planar and not layer.copied and layer.output_bits == _NARROW_BITS
+    return planes and len(layer.output_shape) == _MAP_RANK and math.prod(layer.output_shape[:-1]) > 1
 
 
 def _plain(shape: Sequence[int], channels: int) -> Iterator[Amount]:

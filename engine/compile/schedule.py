@@ -23,14 +23,15 @@ class InputTensor(TensorRecord):
 
     Attributes:
         nv12: an image of a luma plane and one of half the rows with both chromas.
-        inner: computed by another subgraph or by the CPU, which leave it in the layout that the subgraph wants; what
-            enters the model comes as its user has it.
+        inner: computed by another subgraph or by the CPU; what enters the model comes as its user has it.
         plain: left by another subgraph, pixel by pixel.
+        from_cpu: left by the CPU, channel by channel.
     """
 
     nv12: bool = False
     inner: bool = False
     plain: bool = False
+    from_cpu: bool = False
 
 
 class Schedule(Record):
@@ -143,7 +144,8 @@ def _loaded(nodes: Sequence[ir.Node], nv12_inputs: Collection[str]) -> tuple[Inp
                 content = {"name": name, "dtype": dtype, "shape": shape_of(value), "nv12": name in nv12_inputs}
                 content["inner"] = not _enters(source)
                 producer = source.producer()
-                content["plain"] = content["inner"] and producer is not None and producer.op_type != "HzQuantize"
+                by_cpu = producer is None or producer.op_type == "HzQuantize"
+                content |= {"plain": content["inner"] and not by_cpu, "from_cpu": content["inner"] and by_cpu}
                 found[name] = InputTensor.model_validate(content)
     return tuple(found.values())
 

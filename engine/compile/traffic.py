@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from engine.chips.latency import Latency
 from engine.chips.latency.layout import HalfBlocks, RowPadding, WeightLoad
+from engine.compile.large import window_bytes
 from engine.compile.layers import CHANNEL_PARAMETER_BYTES, Layer, Overlap
 from engine.compile.memory import in_strips, operands, strip_columns
 from engine.compile.motion import Motion
@@ -137,6 +138,9 @@ def layer_traffic(schedule: Schedule, latency: Latency) -> list[LayerTraffic]:
         straight += _in_passes(layer, latency) + _constant_plane(layer, latency)
         if not schedule.is_told_by_layer:
             straight += _slopes(layer, latency.weight_load)
+        if schedule.overlap is Overlap.GROUPS:
+            folded = window_bytes(layer, latency)
+            detour += Traffic(folded, folded)
         if by_rows is None:
             straight += _in_phases(layer, latency) + _by_taps(layer, latency)
         else:

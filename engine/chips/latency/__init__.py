@@ -17,7 +17,7 @@ from engine.chips.latency.data import Data
 from engine.chips.latency.fitted import Fitted
 from engine.chips.latency.layout import Alignment, InputLayer, OutputRelay, RowPadding, Strips, WeightBlock, WeightLoad
 from engine.chips.latency.overhead import Measured, Overhead
-from engine.chips.latency.through_ddr import Folding, SmallTables, Unfolding
+from engine.chips.latency.through_ddr import Folding, LargeWindows, SmallTables, Unfolding
 from engine.chips.latency.unfused import Alone, AloneByRows, UnfusedLayer
 from engine.chips.registry import March, load_chip
 from engine.chips.yaml_files import read_facts
@@ -53,6 +53,7 @@ class Latency(Data):
         small_tables: those that are not.
         folding: what passes through DDR where pixels become channels; none: nothing.
         unfolding: what does where channels become pixels; none: nothing.
+        large_windows: how convolutions of large windows in steps run; none: as others.
         plain_channels: channels of a pixel that leave the chip together where results leave it pixel by pixel (NHWC);
             0: they leave as all others do.
         pools_by_taps: whether maxima of overlapping windows grow tap by tap, through DDR, and averages are depthwise
@@ -92,6 +93,7 @@ class Latency(Data):
     small_tables: SmallTables | None = None
     folding: Folding | None = None
     unfolding: Unfolding | None = None
+    large_windows: LargeWindows | None = None
     plain_channels: int = 0
     pools_by_taps: bool = False
     skips_whole: bool = False

@@ -92,3 +92,23 @@ class Unfolding(Data):
     vector_bytes: int
     tile_rows: int
     most_tiles: int
+
+
+class LargeWindows(Data):
+    """Convolutions of large windows in steps, which are computed on a map whose pixels are folded by two.
+
+    Attributes:
+        above: rows or columns of a window above which that is done.
+        most: largest side of windows of which the map passes through DDR while it is folded.
+        whole: whether the map passes as it is and folded; otherwise row by row, in vectors.
+        channels: multiple that channels of the folded map are padded to, or channels of a vector of a row.
+        us: what folding takes, ...
+        pixel_ns: ... and besides for each pixel of the map.
+    """
+
+    above: int
+    most: int
+    whole: bool
+    channels: int
+    us: float
+    pixel_ns: float
