@@ -29,10 +29,15 @@ def is_quantised(node: ir.Node) -> bool:
     return on_bpu(node) or refused_late(node)
 
 
+def is_asked_for(node: ir.Node) -> bool:
+    """Whether the configuration sends ``node`` to the CPU."""
+    reason = reason_of(node)
+    return reason is not None and reason.code is Code.ASKED_FOR
+
+
 def asked_late(node: ir.Node) -> bool:
     """Whether ``node`` leaves the BPU late because the configuration sends it to the CPU."""
-    reason = reason_of(node) if MARK_LATE in node.metadata_props else None
-    return reason is not None and reason.code is Code.ASKED_FOR
+    return MARK_LATE in node.metadata_props and is_asked_for(node)
 
 
 def joins_on_request(node: ir.Node) -> bool:

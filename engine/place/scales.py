@@ -8,7 +8,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from engine.chips import Chip
-from engine.facts.devices import is_quantised, refused_late
+from engine.facts.devices import is_asked_for, is_quantised, refused_late
 from engine.facts.moves import first_wanted, is_wanted, moved_from
 from engine.graph.scales import OWN, Gate, Gated, ScaleSource, Term, scale_source, set_scale_source
 from engine.ir import attribute, before_calibration, constant_of, is_calibration
@@ -211,12 +211,13 @@ def _has_its_own(head: ir.Value, site: ScaleSite, pinned: Collection[str]) -> bo
 
 
 def _computed_with(model: ir.Model) -> set[str]:
-    """Tensors that an operator reads which does more than move them; a convolution on the CPU counts (1 drawn), and
-    what left the BPU late (5 of 5: products, quotients and a sum with a number per channel at the end).
+    """Tensors that an operator reads which does more than move them; a convolution on the CPU counts (1 drawn) unless
+    it is asked for there (3 of 3, on three marches), and what left the BPU late (5 of 5: products, quotients and a sum
+    with a number per channel at the end).
     """
     found: set[str] = set()
     for node in model.graph:
-        counts = is_placed(node) or node.op_type in CONVOLUTIONS or refused_late(node)
+        counts = is_placed(node) or refused_late(node) or (node.op_type in CONVOLUTIONS and not is_asked_for(node))
         rule = rule_for(node) if counts else None
         if rule is not None and rule.tie(node) is Tie.NONE:
             found |= set(activations(node, rule))
