@@ -86,17 +86,19 @@ ENDS_ON_CPU = frozenset({"Add", "Mul"}) | RECTIFIED_ON_CPU
 """What bernoulli2 computes on the CPU, or leaves in int32, where no BPU node reads it."""
 
 
-def _moves_accumulator(node: ir.Node, site: DeviceSite) -> bool:
+def _moves_accumulator(node: ir.Node, site: DeviceSite, joins: bool = False) -> bool:
     """Whether ``node`` moves, directly or behind others, what could stay in int32 or float.
 
     Of several operands that a Concat joins, one that the CPU computes decides, and a sum, Resize or average; of others
-    the first in the graph that the BPU does not compute with (92 Concats on three marches); any within.
+    the first in the graph that the BPU does not compute with (92 Concats on three marches); any within. There a Concat
+    counts as directly behind what movements give it (``joins``): a deviation beside a mean and what both are of, in
+    attentive statistics (18 of 18 on bayes and bayes-e).
     """
     rule = rule_for(node)
     found = {}
     for index in () if rule is None else rule.activations(node):
         value = node.inputs[index]
-        could_stay = _could_stay(value, site, node.op_type == "Concat")
+        could_stay = _could_stay(value, site, joins or node.op_type == "Concat")
         if could_stay and (len(node.inputs) == 1 or _decides(value, node, site)):
             return True
         if value is not None and could_stay is not None:
@@ -115,7 +117,7 @@ def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool |
         return None
     if head is None or source is None or is_late or (joins and str(head.name) in site.on_bpu):
         return True
-    moves_sums = source.passive and _moves_accumulator(head, site)
+    moves_sums = source.passive and _moves_accumulator(head, site, joins)
     if not moves_sums and (head.op_type == "Split" or _moves_used(head)):
         return None
     if source.stays_int32(head) and _follows_int16(value, head, site):
