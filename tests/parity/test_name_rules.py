@@ -45,8 +45,9 @@ def test_names_are_the_original_s() -> None:
     """All but these of 20,517: shapes, 47 that need the requests of a configuration, the
     layout of two inputs that are trained on yuv444 and fed with nv12, eight tensors that a function which left the BPU
     last reads in float, others in integers, the scale of an average that the CPU expands or reshapes, two of
-    statistics that are expanded for a Concat of the CPU, what a Cast gives to a product on bayes-e, a PRelu's result that a Reshape behind it reads as it is, and tensors with a threshold per
-    channel, whose calibrations are numbered.
+    statistics that are expanded for a Concat of the CPU, what a Cast gives to a product on bayes-e, a PRelu's
+    result that a Reshape behind it reads as it is, and tensors with a threshold per channel, whose calibrations are
+    numbered.
 
     The original calls the shapes ``<node>_quanti_shape_dim4``.
     """
