@@ -44,6 +44,7 @@ from engine.optimize.covering import CoverByKernel
 from engine.optimize.defaults import CompleteAttributes, ReshapeWithoutZeros
 from engine.optimize.dense import (
     FoldAffineIntoProduct,
+    GemmOfMapToConv,
     GemmToConv,
     MatMulOfConstantToConv,
     MatMulOfOneToGemm,
@@ -181,6 +182,7 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             KeepReducedAxis(march.graph),
             Pool1d(),
             AveragePoolToConv(march.graph, compatibility),
+            GemmOfMapToConv(march.graph),
             ExpandConstants(),
             ShareMovements(compatibility),
             SplitBeforeTranspose(),
@@ -201,10 +203,10 @@ def pipeline(march: Chip, compatibility: Compatibility = Compatibility.ORIGINAL)
             CancelAroundReshape(),
             ReshapeBeforeTransposes(),
             MergeReshapes(),
-            CoverByKernel(),
             RemoveUnusedNodes(),
         ),
         settled=(
+            CoverByKernel(),  # behind all movements, and before the next Gemm is a convolution
             GemmToConv(march.graph),
             FoldAffineIntoNext(compatibility),
             AffineToDepthwise(compatibility),

@@ -14,10 +14,10 @@ from engine.optimize.affine_constants import constant_bias, has_bias, pads_somew
 from engine.optimize.base import NodePass, graph_of, initializer_of, ints, is_standard, padding_of, replace_constant
 from engine.optimize.contract import GraphPass
 from engine.optimize.dense import (
+    GEMMS,
     MARK_PRODUCT,
     ROWS,
     SCORES,
-    GemmToConv,
     dense_of,
     reader_of_channels,
     says_its_axis,
@@ -91,7 +91,7 @@ class FoldChannelsIntoNext(GraphPass):
             return _fold_into_gemm(node, vector, conv)
         if vector is None or conv is None or not is_standard(conv, "Conv"):
             return False
-        is_product = MARK_PRODUCT in conv.metadata_props or conv.metadata_props.get(MARK_MADE) == GemmToConv.__name__
+        is_product = MARK_PRODUCT in conv.metadata_props or conv.metadata_props.get(MARK_MADE) in GEMMS
         if is_product or attribute(conv, "group", 1) != 1 or pads_somewhere(conv) or not says_its_axis(node, conv):
             return False
         return _fold_into_next(node, vector.value, vector.affine, conv, zeros=False, for_all=self._for_all)

@@ -29,7 +29,7 @@ from engine.ops.core.float_nodes import given
 from engine.ops.core.reasons import sentence_of
 from engine.ops.registry import rule_for
 from engine.optimize.constants import LiftConstants
-from engine.optimize.dense import MARK_PRODUCT, GemmToConv
+from engine.optimize.dense import GEMMS, MARK_PRODUCT
 from engine.optimize.sink import SinkReshapeBehindSoftmax
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
@@ -149,7 +149,7 @@ def _is_of_product(value: ir.Value) -> bool:
     while node is not None and node.op_type in FUNCTIONS and node.inputs[0] is not None:
         node = node.inputs[0].producer()
     made = "" if node is None else node.metadata_props.get(MARK_MADE, "")
-    return node is not None and (MARK_PRODUCT in node.metadata_props or made == GemmToConv.__name__)
+    return node is not None and (MARK_PRODUCT in node.metadata_props or made in GEMMS)
 
 
 def _for_parts(model: ir.Model, options: PlacementOptions) -> PlacementOptions:

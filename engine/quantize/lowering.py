@@ -369,7 +369,13 @@ class IntegerGraph:
         return self._floats[name]
 
     def _calibrated_name(self, value: ir.Value) -> str:
-        """Name of the calibrated form of ``value``; empty where it is not calibrated."""
+        """Name of the calibrated form of ``value``; empty where it is not calibrated, or the CPU reads it as it is.
+
+        That is a function that left the BPU last, beside what reads the calibrated form.
+        """
+        tensor = before_calibration(value)
+        if any(not is_calibration(usage.node) and not on_bpu(usage.node) for usage in tensor.uses()):
+            return ""
         if is_calibration(value.producer()):
             return str(value.name)
         last = value if value.is_graph_output() else _last_calibrated(value)

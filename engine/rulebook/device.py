@@ -51,6 +51,7 @@ LACKING = (
     "ReduceSum",
     "Transpose",
     "GatherElements",
+    "HzSoftmax",
     "Softmax",
     "TopK",
     "Equal",

@@ -329,6 +329,11 @@ def _sums_alone(site: DeviceSite) -> bool:
     return site.node.op_type == "Add" and not runs_as_convolution(site.node, site.chip)
 
 
+def _left_last(reader: ir.Node) -> bool:
+    """Whether ``reader`` is a function of :data:`LATE_FUNCTIONS` that left the BPU."""
+    return reader.op_type in LATE_FUNCTIONS and MARK_LATE in reader.metadata_props
+
+
 def _is_for_functions(site: DeviceSite) -> bool:
     """Whether only functions of :data:`LATE_FUNCTIONS` that left the BPU read a result that no int32 could hold."""
     head = site.heads.get(site.node.outputs[0])
@@ -338,8 +343,7 @@ def _is_for_functions(site: DeviceSite) -> bool:
     if head.op_type == "Add" and runs_as_convolution(head, site.chip):
         return False
     readers = readers_of(site.node)
-    late = all(reader.op_type in LATE_FUNCTIONS and MARK_LATE in reader.metadata_props for reader in readers)
-    return bool(readers) and late and not site.node.outputs[0].is_graph_output()
+    return bool(readers) and all(map(_left_last, readers)) and not site.node.outputs[0].is_graph_output()
 
 
 def _reads_floats_of_cpu(site: DeviceSite) -> bool:
@@ -358,6 +362,10 @@ def _resizes_asked(site: DeviceSite) -> bool:
     rivals = [reader for reader in float_readers(value) if on_bpu(reader) and reader.op_type != site.node.op_type]
     return head is not None and joins_on_request(head) and not rivals
 
+
+NOT_READ_BY_FUNCTION = of_node(
+    "is read by no function that left the BPU last", lambda node: not any(map(_left_last, readers_of(node)))
+)
 
 PRODUCTS: Table[DeviceSite, Place] = Table(
     "device",
@@ -387,15 +395,20 @@ PRODUCTS: Table[DeviceSite, Place] = Table(
         ),
         Rule(
             "device.product-tail",
-            "bernoulli2 computes no product that no BPU node reads; it finds that last, so its inputs are quantised.",
-            NOT_READ_BY_BPU & NOT_ASKED & op("Mul"),
+            "bernoulli2 computes no product that no BPU node reads; it finds that last, so its inputs are quantised. A "
+            "function that leaves the BPU last counts as one beside other readers.",
+            NOT_READ_BY_BPU & NOT_READ_BY_FUNCTION & NOT_ASKED & op("Mul"),
             leaves_late(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),
         Rule(
             "device.sum-tail",
-            "bernoulli2 computes no sum by an operator of its own that no BPU node reads.",
-            NOT_READ_BY_BPU & NOT_ASKED & of_site("is a sum that no convolution computes", _sums_alone),
+            "bernoulli2 computes no sum by an operator of its own that no BPU node reads, nor a function beside others "
+            "that leaves the BPU last.",
+            NOT_READ_BY_BPU
+            & NOT_READ_BY_FUNCTION
+            & NOT_ASKED
+            & of_site("is a sum that no convolution computes", _sums_alone),
             leaves_late(Code.PRODUCT_TAIL),
             BERNOULLI,
         ),

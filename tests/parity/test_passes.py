@@ -34,6 +34,7 @@ NEEDED_BY = {
     "FoldConstants": "fold_constants",
     "FoldNormThroughConcat": "joined_norms_stated_bayes-e",
     "FoldPadIntoConv": "fold_pad_into_conv",
+    "GemmOfMapToConv": "slope_per_feature_bayes",
     "GemmToConv": "gemm_to_conv",
     "HardSigmoidToHardSwish": "hard_sigmoid_to_hard_swish",
     "KeepReducedAxis": "keep_reduced_axis",

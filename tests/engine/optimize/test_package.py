@@ -37,7 +37,13 @@ def names(passes: tuple[ir.passes.PassBase, ...]) -> list[str]:
 def test_passes_in_their_order() -> None:
     found = pipeline(load_chip("bayes-e"))
     assert names(found.opening) == ["ConvertOldOpsets", "LiftConstants", "FoldNormThroughConcat"]
-    assert names(found.settled) == ["GemmToConv", "FoldAffineIntoNext", "AffineToDepthwise", "FactorBetweenReshapes"]
+    assert names(found.settled) == [
+        "CoverByKernel",
+        "GemmToConv",
+        "FoldAffineIntoNext",
+        "AffineToDepthwise",
+        "FactorBetweenReshapes",
+    ]
     assert names(found.closing) == ["SplitWideConv", "OwnWeights", "ConstantOutputs", "RemoveUnusedNodes"]
     order = names(found.round)
     assert order[:3] == ["LiftConstants", "FoldConstants", "RemoveUnusedNodes"]
@@ -46,7 +52,7 @@ def test_passes_in_their_order() -> None:
         ("CollapseActivations", "DivToReciprocal"),
         ("DivToReciprocal", "CollapseRsqrt"),
         ("DecomposeNormalization", "ReduceMeanToGlobalPool"),
-        ("SinkReshape", "CoverByKernel"),
+        ("GemmOfMapToConv", "SinkReshape"),
         ("MatMulToConv", "FoldAffineIntoProduct"),
     ):
         assert order.index(first) < order.index(second)

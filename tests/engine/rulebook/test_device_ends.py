@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from engine.chips import load_chip
-from engine.ir import MARK_ON, mark, node_by_name
+from engine.ir import MARK_LATE, MARK_ON, mark, node_by_name
 from engine.rulebook.device_ends import MOVEMENTS, PRODUCTS
 from engine.rulebook.device_sites import DeviceSite, On, Place
 from engine.rulebook.rule import Rule, Table
@@ -65,3 +65,14 @@ def test_bernoulli2_leaves_a_product_that_no_bpu_node_reads_late(march: str, fou
         PRODUCTS, [helper.make_node("Mul", ["c0", "c0"], ["p"], name="P"), one("Relu", "p")], "P", march, ["Middle"]
     )
     assert read is None
+
+
+@pytest.mark.parametrize(("late", "found"), [(True, None), (False, "device.product-tail")])
+def test_a_function_that_left_last_keeps_the_product_that_the_cpu_reads_too(late: bool, found: str | None) -> None:
+    nodes = [helper.make_node("Mul", ["c0", "c0"], ["p"], name="P"), one("Elu", "p"), one("Relu", "p")]
+    nodes[-1].name, nodes[-1].output[0] = "Other", "other"
+    model, chip = network(nodes), load_chip("bernoulli2")
+    named = node_by_name(model, ["P", "Middle"])
+    mark(named["Middle"], MARK_LATE, "1" if late else None)
+    rule = PRODUCTS.decide(DeviceSite(named["P"], chip), chip.family)
+    assert (None if rule is None else rule.id) == found

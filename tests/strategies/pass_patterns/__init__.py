@@ -77,6 +77,7 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         movement.KeepReducedAxis: Pattern(movements.dropped_axis),
         pooling.Pool1d: Pattern(layers.pooled_row),
         pooling.AveragePoolToConv: Pattern(layers.pooled_map),
+        dense.GemmOfMapToConv: Pattern(layers.gemm_of_map),
         CoverByKernel: Pattern(layers.convolution_of_joined_axes),
         dense.MatMulToConv: Pattern(layers.matmul_by_matrix),
         dense.MatMulOfOneToGemm: Pattern(layers.matmul_by_one_of_one),

@@ -43,6 +43,12 @@ def gemm(draw: Draw, net: Network, x: str, features: int) -> str:
     return net.op("Gemm", x, weight, net.normal(outputs), transB=transposed, **scales)
 
 
+def gemm_of_map(draw: Draw, net: Network) -> str:
+    source, (_, channels, height, width) = feature_map(draw, net, high=7)
+    features = channels * height * width
+    return gemm(draw, net, net.op("Reshape", source, net.ints(-1, features)), features)
+
+
 def convolution_of_joined_axes(draw: Draw, net: Network) -> str:
     """A 1x1 convolution of the rows of a map, or of all its pixels, as channels."""
     source, (batch, channels, height, width) = feature_map(draw, net, high=7)
