@@ -48,6 +48,7 @@ class GlobalMaxPoolRule(FloatRule):
     """GlobalMaxPool; int8 only."""
 
     op_types = ("GlobalMaxPool",)
+    passive = True
     int16_inputs = False
     int16_outputs = False
 

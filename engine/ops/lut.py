@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -122,7 +121,7 @@ class LutRule(FloatRule):
 
 def lower_int16(node: ir.Node, output: Calibration, lowering: Lowering) -> None:
     """HzLut2Layer of ``node``, whose input is int16; its result is that or int8."""
-    x = lowering.integer(given(node, 0), like=replace(required(lowering.calibration(given(node, 0))), qtype="int16"))
+    x = lowering.integer(given(node, 0), like=required(lowering.calibration(given(node, 0))).widened)
     slopes = OUTER_SLOPES.get(node.op_type)
     scales = float(x.scale[0]), float(output.scales[0])
     if slopes is not None:

@@ -29,14 +29,16 @@ class _Asked:
     on_cpu: Set[str]
     typed: bool
     typed_nodes: Set[str]
+    wide_results: Set[str]
 
     @classmethod
     def of(cls, options: PlacementOptions) -> _Asked:
         typed = {name for name, types in options.node_info.items() if types.input_type or types.output_type}
-        return cls(wanted_on_bpu(options), asked_on_cpu(options), options.output_type is not None, typed)
+        wide = {name for name, types in options.node_info.items() if types.output_type == "int16"}
+        return cls(wanted_on_bpu(options), asked_on_cpu(options), options.output_type is not None, typed, wide)
 
     def site(self, node: ir.Node, march: Chip) -> DeviceSite:
-        return DeviceSite(node, march, self.on_bpu, self.on_cpu, self.typed, self.typed_nodes)
+        return DeviceSite(node, march, self.on_bpu, self.on_cpu, self.typed, self.typed_nodes, self.wide_results)
 
 
 def mark_placement(

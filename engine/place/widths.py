@@ -239,7 +239,8 @@ def _narrowed(network: _Network, decided: Decided) -> _Narrowed:
     sites = {str(node.name): Chained(chain) for chain in network.chains for node in chain}
     for value, askers in _requests(network, INT8, decided).items():
         for request in askers:
-            rule = network.book.widths.narrow.decide(sites[request[0]], network.march.family)
+            site = sites.get(request[0])  # none of a node that the BPU does not compute
+            rule = None if site is None else network.book.widths.narrow.decide(site, network.march.family)
             if rule is not None:
                 found.setdefault(value, {})[request] = rule.then
                 _note(decided, value, rule.id)

@@ -4,6 +4,8 @@ They look at the network after those of :mod:`engine.rulebook.device`. What they
 calibrated leaves the BPU late, so that its inputs are quantised all the same.
 """
 
+from dataclasses import replace
+
 import onnx_ir as ir
 
 from engine.facts.devices import asked_late, ends_on_bpu, is_quantised, joins_on_request, on_bpu
@@ -103,9 +105,24 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite, joins: bool = False) -> 
             return True
         if value is not None and could_stay is not None:
             found[value.producer()] = could_stay
+    if _joins_asked_wide(node, site):
+        return False
     graph = node.graph
     first = next((each for each in graph if each in found), None) if len(found) > 1 and graph is not None else None
     return any(found.values()) if first is None or _is_within(site) else found[first]
+
+
+def _could_move_sum(site: DeviceSite) -> bool:
+    """Whether ``site`` would move what could stay in int32 or float, if int16 were asked of nothing."""
+    return _moves_accumulator(site.node, replace(site, wide_results=frozenset()))
+
+
+def _moves_asked_wide(site: DeviceSite) -> bool:
+    """Whether what ``site`` moves could stay in int32 or float but for the int16 that is asked of it.
+
+    48 tails of convolutions, 28 of sums, poolings, Gemms and joined convolutions, on bayes and bayes-e.
+    """
+    return bool(site.wide_results) and _could_move_sum(site) and not _moves_accumulator(site.node, site)
 
 
 def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool | None:
@@ -115,6 +132,8 @@ def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool |
     is_late = head is not None and MARK_LATE in head.metadata_props
     if value is not None and not is_late and is_computed_with(value, _stays, is_passive):
         return None
+    if value is not None and not is_late and _is_asked_wide(value, site):
+        return False
     if head is None or source is None or is_late or (joins and str(head.name) in site.on_bpu):
         return True
     moves_sums = source.passive and _moves_accumulator(head, site, joins)
@@ -125,6 +144,19 @@ def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool |
     on_cpu = head.op_type in ENDS_ON_CPU and site.chip.family in BERNOULLI
     within = _is_within(site) and (head.op_type in RECTIFIED_ON_CPU or (joins and source.wide_results_of_wide_inputs))
     return moves_sums or source.stays_int32(head) or on_cpu or within or head.op_type == "Pow"
+
+
+def _is_asked_wide(value: ir.Value, site: DeviceSite) -> bool:
+    """Whether int16 is asked of ``value``, by the name of the node that computes it or of the one that gives it."""
+    given_by = before_calibration(value)
+    nodes = (site.heads.get(given_by), given_by.producer())
+    return any(node is not None and str(node.name) in site.wide_results for node in nodes)
+
+
+def _joins_asked_wide(node: ir.Node, site: DeviceSite) -> bool:
+    """Whether one of several operands of ``node`` is asked for in int16."""
+    values = [value for value in node.inputs if value is not None]
+    return len(values) > 1 and any(_is_asked_wide(value, site) for value in values)
 
 
 def _is_within(site: DeviceSite) -> bool:
@@ -235,14 +267,21 @@ TAILS: Table[DeviceSite, Place] = Table(
             over=("device.passive-tail",),
         ),
         Rule(
+            "device.moved-int16",
+            "What moves a result at the end that int16 is asked of, or takes the maxima of its windows, runs on the "
+            "BPU and is made float behind it; so does a Concat of such a result, but with a sum, Resize or average.",
+            PASSIVE_TAIL & of_site("moves a result that int16 is asked of", _moves_asked_wide),
+            Place(On.UNCHANGED),
+            BAYES,
+            over=("device.passive-tail",),
+        ),
+        Rule(
             "device.passive-tail",
             "What moves the last results of the BPU, or takes the maxima or averages of their windows, runs on the CPU "
             "where these could stay in int32 or float; of what is joined, where one is on the CPU, a sum, a Resize or "
             "an average, or else where the first in the graph could, or is asked for on the BPU. A convolution that "
             "the graph has behind an int16 result which it is joined with could not.",
-            PASSIVE_TAIL
-            & ~ASKED_TAIL
-            & of_site("reads what could stay in int32 or float", lambda site: _moves_accumulator(site.node, site)),
+            PASSIVE_TAIL & ~ASKED_TAIL & of_site("reads what could stay in int32 or float", _could_move_sum),
             to_cpu(Code.PASSIVE_TAIL),
             over=("device.joined-tail", "device.activation-tail"),
         ),

@@ -43,6 +43,7 @@ class DeviceSite:
         on_cpu: names of the nodes that are asked for on the CPU.
         typed: whether a type is asked of all outputs of the network.
         typed_nodes: names of the nodes of which a type is asked.
+        wide_results: names of the nodes whose results are asked for in int16.
         heads: the first node of the chain that gives a tensor.
     """
 
@@ -52,6 +53,7 @@ class DeviceSite:
     on_cpu: Set[str] = frozenset()
     typed: bool = False
     typed_nodes: Set[str] = frozenset()
+    wide_results: Set[str] = frozenset()
     heads: Mapping[ir.Value, ir.Node] = field(default_factory=dict)
 
     @property

@@ -66,19 +66,13 @@ def _is_of_table(site: Chained) -> bool:
 
 
 def _gives_int16(site: Chained) -> bool:
-    rule = rule_for(site.chain[-1])
-    return rule is not None and rule.int16_outputs and not _is_summed_by_transposed(site)
+    """Whether the last operator has int16, and the one that computes what it may move: a ConvTranspose has none.
 
-
-def _is_summed_by_transposed(site: Chained) -> bool:
-    """Whether the result is a sum that a ConvTranspose computes, moved or not: int8 (9 of 9 asked on bayes-e)."""
-    value = moved_from(site.result, moves_all_on_bpu)
-    head, last = site.heads.get(value), value.producer()
-    if head is None or head.op_type != "ConvTranspose" or last is None:
-        return False
-    source = last.inputs[0]
-    before = source.producer() if last.op_type in ("Relu", "Clip") and source is not None else last
-    return before is not None and before.op_type == "Add"
+    30 ConvTransposes with and without Relu, sum and movement, on bayes-e and bayes.
+    """
+    head = site.heads.get(moved_from(site.result, moves_all_on_bpu))
+    rules = [rule_for(node) for node in (site.chain[-1], *(() if head is None else (head,)))]
+    return all(rule is not None and rule.int16_outputs for rule in rules)
 
 
 def _follows_int16(site: Chained) -> bool:
