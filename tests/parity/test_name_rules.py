@@ -42,7 +42,7 @@ def verdicts() -> tuple[NameVerdict, ...]:
 
 
 def test_names_are_the_original_s() -> None:
-    """All but these of 20,517: shapes, 47 that need the requests of a configuration, the
+    """All but these of 21,626: shapes, 65 that need the requests of a configuration, the
     layout of two inputs that are trained on yuv444 and fed with nv12, the scale of an average that the CPU expands or
     reshapes, two of statistics that are expanded for a Concat of the CPU, what a Cast gives to a product on bayes-e,
     and tensors with a threshold per channel, whose calibrations are numbered.
@@ -55,19 +55,19 @@ def test_names_are_the_original_s() -> None:
         "name.calibration": 16,
         "name.shape-around": 9,
         "name.scale-of-accumulator": 3,
-        "name.scale": 16,
+        "name.scale": 18,
         "name.quantizes": 2,
         "name.quantized": 2,
         "name.integers": 11,
-        "name.float-of-calibrated": 2,
-        "name.dequantizes": 7,
+        "name.float-of-calibrated": 6,
+        "name.dequantizes": 11,
         "name.dequantized": 2,
         "name.to-nhwc": 4,
         "name.in-nhwc": 4,
         "name.requantizes": 3,
         "name.requantized": 4,
-        "name.to-nchw": 4,
-        "name.in-nchw": 4,
+        "name.to-nchw": 8,
+        "name.in-nchw": 8,
         "name.computes": 1,
         "name.widens": 1,
         "name.integers-of-positions": 1,
