@@ -120,7 +120,7 @@ def _could_move_sum(site: DeviceSite) -> bool:
 def _moves_asked_wide(site: DeviceSite) -> bool:
     """Whether what ``site`` moves could stay in int32 or float but for the int16 that is asked of it.
 
-    48 tails of convolutions, 28 of sums, poolings, Gemms and joined convolutions, on bayes and bayes-e.
+    48 tails of convolutions, 42 of sums, poolings, Gemms and joined convolutions, on bayes and bayes-e.
     """
     return bool(site.wide_results) and _could_move_sum(site) and not _moves_accumulator(site.node, site)
 
