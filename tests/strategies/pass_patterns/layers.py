@@ -44,14 +44,14 @@ def gemm(draw: Draw, net: Network, x: str, features: int) -> str:
 
 
 def gemm_of_map(draw: Draw, net: Network) -> str:
-    source, (_, channels, height, width) = feature_map(draw, net, high=7)
+    source, (_, channels, height, width) = feature_map(draw, net, low=2, high=7)
     features = channels * height * width
     return gemm(draw, net, net.op("Reshape", source, net.ints(-1, features)), features)
 
 
 def convolution_of_joined_axes(draw: Draw, net: Network) -> str:
-    """A 1x1 convolution of the rows of a map, or of all its pixels, as channels."""
-    source, (batch, channels, height, width) = feature_map(draw, net, high=7)
+    """A 1x1 convolution of the rows of a map, or of all its pixels, as channels; there are several of each."""
+    source, (batch, channels, height, width) = feature_map(draw, net, low=2, high=7)
     shape = draw(st.sampled_from(((channels * height, 1, width), (channels * height * width, 1, 1))))
     joined = net.op("Reshape", source, net.ints(batch, *shape))
     return net.op("Conv", joined, net.normal(draw(st.integers(1, 4)), shape[0], 1, 1))
