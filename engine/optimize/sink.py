@@ -288,8 +288,8 @@ def _is_slope_per_number(node: ir.Node) -> bool:
     """Whether ``node``, a ``PRelu``, reads a single row and has a slope for each of its numbers.
 
     A Reshape passes it wherever the row lies, then (114 of 114 branches on three marches; heads of O-Net), also where
-    it keeps the number of dimensions, which it does of no sum or product. It passes none of one slope (25 of 25), of a
-    line or of a map (30 of 30).
+    it keeps the number of dimensions, which it does of no sum or product. It passes none of one slope, of a line or of
+    a map, which the same networks asked.
     """
     slope, shape = initializer_of(node.inputs[1]), static_shape(node.inputs[0])
     return slope is not None and shape is not None and slope.size == max(shape, default=0) == int(np.prod(shape)) > 1

@@ -94,7 +94,7 @@ def _moves_accumulator(node: ir.Node, site: DeviceSite, joins: bool = False) -> 
     Of several operands that a Concat joins, one that the CPU computes decides, and a sum, Resize or average; of others
     the first in the graph that the BPU does not compute with (92 Concats on three marches); any within. There a Concat
     counts as directly behind what movements give it (``joins``): a deviation beside a mean and what both are of, in
-    attentive statistics (18 of 18 on bayes and bayes-e).
+    attentive statistics (18 of 18 on bayes-e).
     """
     rule = rule_for(node)
     found = {}
@@ -118,11 +118,14 @@ def _could_move_sum(site: DeviceSite) -> bool:
 
 
 def _moves_asked_wide(site: DeviceSite) -> bool:
-    """Whether what ``site`` moves could stay in int32 or float but for the int16 that is asked of it.
+    """Whether what ``site`` moves to the end could stay in int32 or float but for the int16 that is asked of it.
 
-    48 tails of convolutions, 42 of sums, poolings, Gemms and joined convolutions, on bayes and bayes-e.
+    48 tails of convolutions, 42 of sums, poolings, Gemms and joined convolutions, on bayes and bayes-e; not within,
+    where the BPU computes behind the CPU again (18 of 18 branches a march, and 18 at the end the other way round).
     """
-    return bool(site.wide_results) and _could_move_sum(site) and not _moves_accumulator(site.node, site)
+    if not site.wide_results or _is_within(site):
+        return False
+    return _could_move_sum(site) and not _moves_accumulator(site.node, site)
 
 
 def _could_stay(value: ir.Value | None, site: DeviceSite, joins: bool) -> bool | None:

@@ -9,6 +9,7 @@ from engine.compile import CompiledModel, CompileOptions, compile_model
 from engine.compile.removal import Named, OfTypes, removable, remove_nodes
 from engine.config import Config
 from engine.convert.items import CALIBRATED, COMPILED, DEPLOYED, QUANTIZED
+from engine.convert.layouts import refuse_torn_layouts
 from engine.convert.refusals import refuse_uncompilable
 from engine.convert.runner import Stage, Work
 from engine.errors import hint
@@ -69,6 +70,7 @@ def _compile(work: Work) -> None:
     config = work.config
     name = config.model_parameters.output_model_file_prefix
     refuse_uncompilable(work[DEPLOYED], load_chip(config.march.value))
+    refuse_torn_layouts(work[DEPLOYED], load_chip(config.march.value))
     compiled = compile_model(work[DEPLOYED], config.march.value, compile_options(config), name)
     work.give(COMPILED, _without_ends(compiled, config))
 
