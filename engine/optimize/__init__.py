@@ -57,12 +57,11 @@ from engine.optimize.old_opsets import ConvertOldOpsets
 from engine.optimize.pooling import AveragePoolToConv, Pool1d, ReduceMeanToGlobalPool
 from engine.optimize.recurrent import UnrollLstm
 from engine.optimize.shuffle import CollapseShuffle
-from engine.optimize.sink import (
-    SinkReshape,
+from engine.optimize.sink import SinkReshape, SinkTranspose
+from engine.optimize.sink_parts import (
     SinkReshapeBehindConcat,
     SinkReshapeBehindSoftmax,
     SinkReshapeBehindSplit,
-    SinkTranspose,
     SinkTransposeBehindConcat,
 )
 from engine.optimize.transposes import (

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +21,6 @@ from engine.optimize.affine_previous import takes_in_next
 from engine.optimize.base import (
     ELEMENTWISE,
     Array,
-    NodePass,
     add_initializer,
     axes_of,
     graph_of,
@@ -30,11 +28,18 @@ from engine.optimize.base import (
     is_standard,
     make_node,
     substitute,
-    substitute_outputs,
 )
 from engine.optimize.contract import GraphPass
 from engine.optimize.dense import MARK_PRODUCT, SCORES, joins_product
-from engine.optimize.transposes import axes_without_ones
+from engine.optimize.reshaping import (
+    MAP_RANK,
+    Correspondence,
+    Shape,
+    drops_or_appends_ones,
+    finds_its_place,
+    joins_or_divides,
+    joins_or_divides_pixels,
+)
 
 REDUCTIONS = frozenset({"ReduceMean", "ReduceSum", "ReduceMax"})
 BEHIND_MOVEMENTS = frozenset({"Abs", "Exp", "ReduceMax", "ReduceSum"})
@@ -47,10 +52,8 @@ of 35 was asked behind a Transpose and three Reshapes on bayes-e, of which 15 le
 """
 RECIPROCALS = frozenset({"HzRsqrt", "Reciprocal"})
 
-Shape = tuple[int, ...]
 
-
-class _Sink(GraphPass):
+class Sink(GraphPass):
     """Visits the arithmetic in order, so that a movement passes a whole chain of it at once."""
 
     moves: str
@@ -79,7 +82,7 @@ class _Sink(GraphPass):
             node: arithmetic.
             earlier: nodes that this pass has not moved.
         """
-        movements = [_producer(value, self.moves) for value in node.inputs if value is not None and not _fixed(value)]
+        movements = [movement_to(value, self.moves) for value in node.inputs if value is not None and not _fixed(value)]
         found = [movement for movement in movements if movement is not None]
         if not found or len(found) != len(movements) or static_shape(node.outputs[0]) is None:
             return False
@@ -105,7 +108,7 @@ class _Sink(GraphPass):
         """Move ``movements``, one for each computed input of ``node``; whether they can pass it."""
 
 
-class SinkTranspose(_Sink):
+class SinkTranspose(Sink):
     """A ``Transpose`` moves behind arithmetic all of whose computed operands it orders alike.
 
     The arithmetic's result is called ``<y>_transpose``, a constant ``<node><constant>_transposed_input``, the moved
@@ -148,11 +151,11 @@ class SinkTranspose(_Sink):
             shape=tuple(shape[axis] for axis in inverse),
             axes=None if axes is None else sorted(perm[axis] for axis in axes),
         )
-        _replace(node, [moved, _transposed(node, moved, perm)], movements)
+        put_in_place(node, [moved, transpose_behind(node, moved, perm)], movements)
         return True
 
 
-def _transposed(node: ir.Node, moved: ir.Node, perm: Sequence[int]) -> ir.Node:
+def transpose_behind(node: ir.Node, moved: ir.Node, perm: Sequence[int]) -> ir.Node:
     """The ``Transpose`` of what ``moved`` gives that takes the place of the result of ``node``."""
     result = node.outputs[0]
     return make_node(
@@ -172,7 +175,7 @@ def _has_map_of_constants(node: ir.Node) -> bool:
     fewer such axes, or of three dimensions, move (36 of 36 on bayes-e).
     """
     many = [array for array in _operands(node).values() if sum(size > 1 for size in array.shape) > 2]
-    return node.op_type in ("Add", "Mul") and len(static_shape(node.outputs[0]) or ()) >= _MAP_RANK and bool(many)
+    return node.op_type in ("Add", "Mul") and len(static_shape(node.outputs[0]) or ()) >= MAP_RANK and bool(many)
 
 
 def _producer_of(movement: ir.Node) -> ir.Node | None:
@@ -186,14 +189,14 @@ def _is_quotient(node: ir.Node) -> bool:
     return node.op_type == "Mul" and any(each is not None and each.op_type in RECIPROCALS for each in factors)
 
 
-class SinkReshape(_Sink):
+class SinkReshape(Sink):
     """A ``Reshape`` moves behind arithmetic all of whose computed operands it reshapes alike.
 
     Operands may broadcast, and reductions may run, along axes that it keeps whole. One that keeps the number of
     dimensions passes arithmetic of a single tensor only (of a second tensor or a constant along its axes 6 of 6 asked
     stay; of fewer dimensions 2 of 2 pass), and a mean only where it joins or divides axes
-    (:func:`_joins_or_divides`). One that changes it passes functions of one operand; other arithmetic where the
-    original finds what is joined (:func:`_finds_its_place`). The arithmetic's result is called ``<y>_reshape``, a
+    (:func:`joins_or_divides`). One that changes it passes functions of one operand; other arithmetic where the
+    original finds what is joined (:func:`finds_its_place`). The arithmetic's result is called ``<y>_reshape``, a
     constant ``<node>_<constant>_reshape``, the moved node ``<node><y>_Reshape_0``.
     """
 
@@ -227,7 +230,7 @@ class SinkReshape(_Sink):
         before, after = static_shape(reshape.inputs[0]), static_shape(reshape.outputs[0])
         if before is None or after is None or len(before) != len(after) or before[:2] != after[:2]:
             return False
-        return _joins_or_divides_pixels(before, after)
+        return joins_or_divides_pixels(before, after)
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
         if any(is_standard(_producer_of(movement), "Gemm") for movement in movements):
@@ -243,14 +246,14 @@ class SinkReshape(_Sink):
         if node.op_type == "PRelu":
             self._move(node, movements, {1: _operands(node)[1].reshape(before)}, before)
             return True
-        kept = _Correspondence.between(before, whole)
+        kept = Correspondence.between(before, whole)
         if kept is None or any(not kept.holds(a, b) for a, b in known):
             return False
         if node.op_type == "Slice":
-            if not _drops_or_appends_ones(before, whole):
+            if not drops_or_appends_ones(before, whole):
                 return False
             return _sink_slice(node, movements[0], kept)
-        if len(before) != len(whole) and not _is_function(node) and not _finds_its_place(known):
+        if len(before) != len(whole) and not _is_function(node) and not finds_its_place(known):
             return False
         tensors = len(movements) + sum(array.size > 1 for array in _operands(node).values())
         axes = _axes(node, len(after))
@@ -281,7 +284,7 @@ class SinkReshape(_Sink):
         """Put ``node``, which gives ``shape`` then, in front of ``movements``."""
         name = f"{node.outputs[0].name}_reshape"
         moved = _rebuilt(node, arrays, suffix="reshape", output=name, shape=shape, axes=axes)
-        _replace(node, [moved, _reshape_behind(node, moved)], movements)
+        put_in_place(node, [moved, reshape_behind(node, moved)], movements)
 
 
 def _is_slope_per_number(node: ir.Node) -> bool:
@@ -303,7 +306,7 @@ def _is_function(node: ir.Node) -> bool:
 
 def _passes_whole(node: ir.Node, before: Shape, after: Shape) -> bool:
     """Whether a Reshape of ``before`` to ``after``, of as many dimensions, passes ``node``, its only reader."""
-    return _joins_or_divides(before, after) if node.op_type in REDUCTIONS else _passes_in_rank(node, before, after)
+    return joins_or_divides(before, after) if node.op_type in REDUCTIONS else _passes_in_rank(node, before, after)
 
 
 def _passes_in_rank(node: ir.Node, before: Shape, after: Shape) -> bool:
@@ -328,94 +331,6 @@ def _passes_in_rank(node: ir.Node, before: Shape, after: Shape) -> bool:
     return node.op_type != "Max" and (becomes_row or becomes_batch)
 
 
-def _finds_its_place(pairs: Sequence[tuple[Shape, Shape]]) -> bool:
-    """Whether the original finds which axes Reshapes join or divide, by the shapes before and behind each.
-
-    Axes of length 1 it finds at either end, at the last first, and at the same end for all operands. The axes that are
-    one on the other side it seeks from the first on whose size is none there: it does not find them in ``(1, 8, 8, 4)``
-    to ``(1, 8, 32)``, and in ``(1, 8, 4, 8)`` to ``(1, 32, 8)`` not in their place, which two operands need. Of several
-    that are one these need that they lie side by side: not ``(1, 12, 8, 6)`` to ``(12, 48)`` (27 of 27 asked).
-    506 of 509 operators asked on bayes-e (Concats apart), 74 of 74 of normalisations on bernoulli2.
-    """
-    found = [_place_of_change(*sorted(pair, key=len, reverse=True)) for pair in pairs]
-    places = [place for place in found if place is not None]
-    if len(places) < len(found):
-        return False
-    return len(found) == 1 or (len({place.side for place in places}) == 1 and all(place.is_true for place in places))
-
-
-def _joins_or_divides(before: Shape, after: Shape) -> bool:
-    """Whether a Reshape leaves another number of axes longer than 1, as if it changed the number of dimensions.
-
-    A mean of a kept axis passes ``(1, 8, 6, 5)`` to ``(1, 8, 1, 30)`` and ``(2, 4, 6, 5)``, not to ``(1, 8, 5, 6)`` or
-    ``(8, 1, 6, 5)``: 22 of 22 asked on two marches, 6 of 6 of lines, pixels and channels before; SwinV2.
-    """
-    return sum(size > 1 for size in before) != sum(size > 1 for size in after)
-
-
-def _drops_or_appends_ones(before: Shape, after: Shape) -> bool:
-    """Whether a Reshape drops axes of length 1 at an end, or appends some.
-
-    Those that are put in front keep parts behind it (three drawn networks with area attention on two marches).
-    """
-    place = _place_of_change(*sorted((before, after), key=len, reverse=True)) if len(before) != len(after) else None
-    return place is not None and place.side in ((_LAST, _FIRST) if len(before) > len(after) else (_FIRST,))
-
-
-_FIRST, _LAST = "first", "last"
-"""Which axes stay where axes of length 1 are added or dropped."""
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the original sees what a Reshape changes.
-
-    Attributes:
-        side: which axes stay where others of length 1 are dropped; empty where axes are joined.
-        is_true: whether that is so.
-    """
-
-    side: str
-    is_true: bool
-
-
-def _place_of_change(longer: Shape, shorter: Shape) -> _Place | None:
-    """Where the original sees what it takes to make ``shorter`` of ``longer``; ``None`` where it does not."""
-    kept = len(shorter)
-    if longer[-kept:] == shorter:
-        return _Place(_LAST, is_true=True)
-    if longer[:kept] == shorter:
-        return _Place(_FIRST, is_true=True)
-    if axes_without_ones(longer, shorter) is not None or [n for n in longer if n > 1] == [n for n in shorter if n > 1]:
-        return None
-    length = len(longer) - kept + 1
-    joined = [at for at in range(kept) if (*longer[:at], shorter[at], *longer[at + length :]) == shorter]
-    if not joined and shorter[0] == 1 < longer[0]:
-        return None  # the states of an LSTM of two directions, batch first, in front of their mean (1 drawn network)
-    if not joined and longer[1] == 1 == shorter[-1] < longer[-1]:
-        return None  # (1, 1, 5, 6) to (1, 30, 1): 6 of 6 sums and factors of one number asked
-    if not joined:
-        return _Place("", is_true=_are_side_by_side(longer, shorter))
-    begin = next((axis for axis, size in enumerate(longer) if size > 1 and size not in shorter), joined[0])
-    if shorter[joined[0]] not in np.cumprod(longer[begin:]):
-        return None
-    return _Place("", is_true=begin in joined)
-
-
-def _are_side_by_side(longer: Shape, shorter: Shape) -> bool:
-    """Whether ``longer`` has several axes for each of ``shorter``, but for those that both have at their ends.
-
-    None of them has length 1: the windows of TinyViT, joined to a batch of that length, stay.
-    """
-    pairs = zip(longer, shorter, strict=False)
-    begin = next((axis for axis, (a, b) in enumerate(pairs) if a != b), len(shorter))
-    parts, whole = longer[begin:], shorter[begin:]
-    while whole and parts[-1] == whole[-1]:
-        parts, whole = parts[:-1], whole[:-1]
-    groups = None if 1 in (*parts, *whole) else _Correspondence.between(parts, whole)
-    return groups is not None and all(len(outer) == 1 < len(inner) for inner, outer in groups.groups)
-
-
 def _is_pointwise(node: ir.Node) -> bool:
     """Whether ``node`` is a convolution of single pixels of a map that keeps their number."""
     shapes = [static_shape(value) for value in (node.inputs[0], *node.outputs[:1])] if is_standard(node, "Conv") else []
@@ -426,200 +341,7 @@ def _is_pointwise(node: ir.Node) -> bool:
     return before[2:] == after[2:]
 
 
-def _joins_or_divides_pixels(before: Shape, after: Shape) -> bool:
-    """Whether a map becomes a line, one of whose sides is 1, or a line a map, and the original finds the pixels.
-
-    80 of 80 convolutions and products asked on bayes-e and bernoulli2, of which 30 stay: as many channels as rows.
-    """
-    if len(before) != _MAP_RANK or (1 in before[2:]) == (1 in after[2:]):
-        return False
-    pixels = before if 1 in after[2:] else after
-    return _place_of_change(pixels, (*pixels[:2], pixels[2] * pixels[3])) is not None
-
-
-class SinkTransposeBehindConcat(_Sink):
-    """Equal Transposes of all operands go behind a ``Concat``, whatever axis it joins.
-
-    Scores and boxes of several maps, channels last (DAMO-YOLO, RT-DETR): 30 of 30 Concats asked on bayes-e and
-    bernoulli2, of two and three operands and of one twice; where an operand is constant or comes from something else
-    they stay (4 of 4). Named as by :class:`SinkTranspose`.
-    """
-
-    moves = "Transpose"
-
-    def passes(self, node: ir.Node) -> bool:
-        return is_standard(node, "Concat")
-
-    def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        shape, result = static_shape(node.outputs[0]) or (), node.outputs[0]
-        perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
-        perm = perms.pop()
-        if perms or len(movements) != len(node.inputs) or len(perm) != len(shape):
-            return False
-        moved = make_node(
-            "Concat",
-            [movement.inputs[0] for movement in movements],
-            name=str(node.name),
-            output=f"{result.name}_transpose",
-            like=result,
-            shape=tuple(shape[axis] for axis in np.argsort(perm)),
-            attributes={"axis": perm[int(attribute(node, "axis")) % len(shape)]},
-        )
-        _replace(node, [moved, _transposed(node, moved, perm)], movements)
-        return True
-
-
-class SinkReshapeBehindConcat(_Sink):
-    """Reshapes of all operands go behind a ``Concat`` that joins what they reshape along the axis of the same number.
-
-    They do where all places that both shapes have stay but that axis (:func:`_joins_alike`): lines of equally wide
-    maps, mean and maximum of tokens, values that become columns of a stack, classes behind a pool, boxes of four
-    numbers of maps that are four wide. Named as by :class:`SinkReshape`. 141 of 141 Concats behind 38 Reshapes asked on
-    bayes-e, 90 of 90 behind 90 others, and 9 on three marches in two networks of questions; the published log of
-    YOLOv13n (twice). Not the boxes of YOLOv8n nor other rows of maps with their channels last, nor what others read as
-    well, such as the states of a GRU (two networks).
-    """
-
-    moves = "Reshape"
-
-    def passes(self, node: ir.Node) -> bool:
-        return is_standard(node, "Concat")
-
-    def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        pairs = [(static_shape(m.inputs[0]) or (), static_shape(m.outputs[0]) or ()) for m in movements]
-        if len(movements) != len(node.inputs):
-            return False
-        axis = int(attribute(node, "axis")) % len(static_shape(node.outputs[0]) or ())
-        if not all(_joins_alike(before, after, axis) for before, after in pairs):
-            return False
-        if len({(*before[:axis], *before[axis + 1 :]) for before, _ in pairs}) > 1:
-            return False
-        if any(value is None or len(value.uses()) > 1 for value in (movement.inputs[0] for movement in movements)):
-            return False
-        before = pairs[0][0]
-        joined = sum(shape[axis] for shape, _ in pairs)
-        result = node.outputs[0]
-        moved = make_node(
-            "Concat",
-            [movement.inputs[0] for movement in movements],
-            name=str(node.name),
-            output=f"{result.name}_reshape",
-            like=result,
-            shape=(*before[:axis], joined, *before[axis + 1 :]),
-            attributes={"axis": axis},
-        )
-        _replace(node, [moved, _reshape_behind(node, moved)], movements)
-        return True
-
-
-def _joins_alike(before: Shape, after: Shape, axis: int) -> bool:
-    """Whether joining along ``axis`` of ``before`` joins along that of ``after``, and the original sees it.
-
-    The shapes are the same at every place that both have but ``axis``: ``(1, 8, 4, 6)`` to ``(1, 48, 4)`` along the
-    rows, not to ``(1, 32, 6)``; ``(1, 16, 2, 1)`` to ``(1, 16, 2)``, not ``(1, 1, 4, 16)`` to ``(1, 4, 16)``.
-    """
-    if len(before) == len(after) or axis >= len(before):
-        return False
-    return all(
-        first == second for place, (first, second) in enumerate(zip(before, after, strict=False)) if place != axis
-    )
-
-
-_MAP_RANK = 4
-
-
-class SinkReshapeBehindSplit(NodePass):
-    """A ``Reshape`` that drops or appends axes of length 1 goes behind a ``Split``, as behind a ``Slice``.
-
-    The distances of YOLOv8n, by the names of its published ``quant_info`` (provisional, 1 network). The moved nodes are
-    numbered as the parts, and the last comes first (2 of 2 asked, 1 drawn).
-    """
-
-    op_types = frozenset({"Split"})
-
-    def rewrite(self, node: ir.Node) -> bool:
-        place, value = self._place(node), node.inputs[0]
-        reshape = None if value is None else value.producer()
-        source = None if reshape is None else reshape.inputs[0]
-        if place is None or value is None or reshape is None or source is None:
-            return False
-        axis, before = int(attribute(node, "axis", 0)), static_shape(source) or ()
-        parts = []
-        for result in node.outputs:
-            size = (static_shape(result) or ())[axis]
-            shape = ir.Shape((*before[:place], size, *before[place + 1 :]))
-            parts.append(ir.Value(name=f"{result.name}_reshape", type=result.type, shape=shape))
-        attributes = [*(attr for name, attr in node.attributes.items() if name != "axis"), ir.AttrInt64("axis", place)]
-        moved = ir.Node("", "Split", [source, *node.inputs[1:]], attributes, outputs=parts, name=node.name)
-        pairs = zip(parts, node.outputs, strict=True)
-        reshapes = [_reshaped(node, part, result, index) for index, (part, result) in enumerate(pairs)]
-        results = {result: made.outputs[0] for result, made in zip(node.outputs, reshapes, strict=True)}
-        substitute_outputs(node, [moved, *reversed(reshapes)], results)
-        if not value.uses() and not value.is_graph_output():
-            graph_of(moved).remove(reshape, safe=True)
-        return True
-
-    def remains(self, node: ir.Node) -> bool:
-        """A Split that such a Reshape stands before."""
-        return self._place(node) is not None
-
-    def _place(self, node: ir.Node) -> int | None:
-        """The axis of ``node`` in the shape before the Reshape; ``None`` where that does not pass."""
-        value = node.inputs[0]
-        reshape = None if value is None else _producer(value, "Reshape")
-        before = None if reshape is None else static_shape(reshape.inputs[0])
-        after = static_shape(value)
-        if not before or not after or any(static_shape(result) is None for result in node.outputs):
-            return None
-        kept = _Correspondence.between(before, after)
-        if kept is None or not _drops_or_appends_ones(before, after):
-            return None
-        inner = kept.axes([int(attribute(node, "axis", 0)) % len(after)])
-        return inner[0] if inner else None
-
-
-class SinkReshapeBehindSoftmax(NodePass):
-    """A ``Reshape`` that only drops last axes of length 1 goes behind the ``Softmax`` over the channels of its result.
-
-    Both nodes keep their names, and each tensor the name of that in its place: the classes at the end of a network,
-    behind a ``Flatten``, ``Squeeze``, ``Reshape`` or ``Gemm``. Not where anything else reads the reshaped tensor, not
-    over another axis, and not for ``LogSoftmax`` (reference/operators.md, ``Reshape`` in front of ``Softmax``).
-    """
-
-    op_types = frozenset({"Softmax"})
-
-    def rewrite(self, node: ir.Node) -> bool:
-        reshape, value, result = self._reshape(node), node.inputs[0], node.outputs[0]
-        if reshape is None or value is None:
-            return False
-        source, attributes = reshape.inputs[0], {"axis": _CHANNELS}
-        made = make_node("Softmax", [source], name=str(node.name), output="", like=source, attributes=attributes)
-        behind = make_node(
-            "Reshape", [made.outputs[0], reshape.inputs[1]], name=str(reshape.name), output="", like=result
-        )
-        substitute(node, [made, behind])
-        graph_of(made).remove(reshape, safe=True)
-        made.outputs[0].name = value.name
-        return True
-
-    def remains(self, node: ir.Node) -> bool:
-        """A Softmax that such a Reshape stands before."""
-        return self._reshape(node) is not None
-
-    def _reshape(self, node: ir.Node) -> ir.Node | None:
-        value = node.inputs[0]
-        reshape = None if value is None else _producer(value, "Reshape")
-        if value is None or reshape is None or value.is_graph_output() or len(value.uses()) != 1:
-            return None
-        before, after = static_shape(reshape.inputs[0]) or (), static_shape(value) or ()
-        kept = len(after)
-        if not _CHANNELS < kept < len(before) or before[:kept] != after or set(before[kept:]) != {1}:
-            return None
-        default = -1 if graph_of(node).opset_imports.get("", 0) >= _SOFTMAX_OVER_LAST else 1
-        return reshape if attribute(node, "axis", default) % kept == _CHANNELS else None
-
-
-def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool:
+def _sink_slice(node: ir.Node, movement: ir.Node, kept: Correspondence) -> bool:
     """Move the reshape ``movement`` behind a ``Slice`` along axes that it keeps whole."""
     given = [initializer_of(value) for value in node.inputs[1:4]]
     if len(given) < _SLICE_WITH_AXES or any(array is None for array in given):
@@ -643,23 +365,19 @@ def _sink_slice(node: ir.Node, movement: ir.Node, kept: _Correspondence) -> bool
         like=movement.inputs[0],
         shape=tuple(sizes.get(axis, size) for axis, size in enumerate(kept.before)),
     )
-    _replace(node, [moved, _reshape_behind(node, moved)], [movement])
+    put_in_place(node, [moved, reshape_behind(node, moved)], [movement])
     return True
 
 
 _SLICE_WITH_AXES = 3
-_CHANNELS = 1
-"""Axis of the channels."""
-_SOFTMAX_OVER_LAST = 13
-"""Opset since which ``Softmax`` is over the last axis where it says none."""
 
 
-def _reshape_behind(node: ir.Node, moved: ir.Node) -> ir.Node:
+def reshape_behind(node: ir.Node, moved: ir.Node) -> ir.Node:
     """The ``Reshape`` from what ``moved`` computes to the shape that ``node`` gave."""
-    return _reshaped(node, moved.outputs[0], node.outputs[0])
+    return reshaped(node, moved.outputs[0], node.outputs[0])
 
 
-def _reshaped(node: ir.Node, source: ir.Value, result: ir.Value, index: int = 0) -> ir.Node:
+def reshaped(node: ir.Node, source: ir.Value, result: ir.Value, index: int = 0) -> ir.Node:
     """The ``Reshape`` of ``source`` to what stands for ``result`` of ``node``, its output ``index``."""
     after = np.asarray(static_shape(result) or (), np.int64)
     name = f"{node.name}{result.name}_Reshape_{index}"
@@ -673,89 +391,7 @@ def _reshaped(node: ir.Node, source: ir.Value, result: ir.Value, index: int = 0)
     )
 
 
-@dataclass(frozen=True)
-class _Correspondence:
-    """Which axes of a tensor become which axes of its reshaped form.
-
-    Attributes:
-        before, after: the two shapes.
-        groups: runs of axes of either that hold the same elements, in order.
-    """
-
-    before: Shape
-    after: Shape
-    groups: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-
-    @classmethod
-    def between(cls, before: Shape, after: Shape) -> _Correspondence | None:
-        """The finest groups; ``None`` where the numbers of elements differ or are zero."""
-        if int(np.prod(before)) != int(np.prod(after)) or not int(np.prod(before)):
-            return None
-        groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-        left = right = 0
-        while left < len(before) or right < len(after):
-            single = left < len(before) and before[left] == 1, right < len(after) and after[right] == 1
-            ends = (
-                (left + int(single[0]), right + int(single[1])) if any(single) else cls._run(before, after, left, right)
-            )
-            groups.append((tuple(range(left, ends[0])), tuple(range(right, ends[1]))))
-            left, right = ends
-        return cls(before, after, tuple(groups))
-
-    @staticmethod
-    def _run(before: Shape, after: Shape, left: int, right: int) -> tuple[int, int]:
-        """Where the shortest runs of axes from ``left`` and ``right`` on end that hold as many elements."""
-        first, last = left + 1, right + 1
-        while (inner := int(np.prod(before[left:first]))) != (outer := int(np.prod(after[right:last]))):
-            first, last = first + int(inner < outer), last + int(outer < inner)
-        return first, last
-
-    def holds(self, before: Shape, after: Shape) -> bool:
-        """Whether a tensor that broadcasts to the whole one is reshaped in the same way."""
-        for sources, targets in self.groups:
-            inner, outer = [before[axis] for axis in sources], [after[axis] for axis in targets]
-            full = inner == [self.before[axis] for axis in sources] and outer == [self.after[axis] for axis in targets]
-            if not full and set(inner) | set(outer) != {1}:
-                return False
-        return True
-
-    def source_of(self, constant_shape: Shape) -> Shape | None:
-        """The shape before the reshape of a constant operand, given aligned; ``None`` where it cannot have one.
-
-        It has the whole shape and the reshape adds no axis of length 1 (28 of 28 asked), or broadcasts as it is, or
-        batch and channels stay apart, or its axes start where they did: what is added to the
-        rows that a ``Gemm`` made joins its bias (the published log of YOLOv13n, twice). The original moves neither the
-        bias of one row to the channels (``min_fc``) nor the queries of ``detr`` from the batch to the rows (2 networks,
-        provisional).
-        """
-        if constant_shape == self.after and all(sources for sources, targets in self.groups if targets):
-            return self.before
-        shape = [1] * len(self.before)
-        stays = starts = True
-        for sources, targets in self.groups:
-            outer = [constant_shape[axis] for axis in targets]
-            if set(outer) <= {1}:
-                continue
-            if outer != [self.after[axis] for axis in targets]:
-                return None
-            for axis in sources:
-                shape[axis] = self.before[axis]
-            stays &= [a - len(self.before) for a in sources] == [b - len(self.after) for b in targets]
-            starts &= sources[:1] == targets[:1]
-        return tuple(shape) if stays or starts or self.before[:2] == self.after[:2] else None
-
-    def axes(self, after: Sequence[int]) -> list[int] | None:
-        """The axes before the reshape that are ``after`` behind it; ``None`` where it does not keep them whole."""
-        found = []
-        for axis in after:
-            group = next((sources for sources, targets in self.groups if targets == (axis,)), ())
-            if len(group) != 1:
-                return None
-            found.append(group[0])
-        return sorted(found)
-
-
-def _producer(value: ir.Value, op_type: str) -> ir.Node | None:
+def movement_to(value: ir.Value, op_type: str) -> ir.Node | None:
     """The movement that computes ``value``, with a constant shape or a written permutation."""
     producer = value.producer()
     if producer is None or not is_standard(producer, op_type) or static_shape(producer.inputs[0]) is None:
@@ -822,7 +458,7 @@ def _rebuilt(
     return moved
 
 
-def _replace(node: ir.Node, parts: Sequence[ir.Node], movements: Sequence[ir.Node]) -> None:
+def put_in_place(node: ir.Node, parts: Sequence[ir.Node], movements: Sequence[ir.Node]) -> None:
     """Put ``parts`` in the place of ``node`` and drop movements that nothing reads any more."""
     graph = graph_of(node)
     substitute(node, parts)

@@ -30,7 +30,7 @@ from engine.ops.core.reasons import sentence_of
 from engine.ops.registry import rule_for
 from engine.optimize.constants import LiftConstants
 from engine.optimize.dense import GEMMS, MARK_PRODUCT
-from engine.optimize.sink import SinkReshapeBehindSoftmax
+from engine.optimize.sink_parts import SinkReshapeBehindSoftmax
 from engine.place.calibration import insert_calibration
 from engine.place.devices import mark_placement, reason_for_cpu, wanted_on_bpu
 from engine.place.options import INT16, NodeTypes, Placement, PlacementOptions, Refusal
