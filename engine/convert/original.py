@@ -10,7 +10,7 @@ import onnx_ir as ir
 from engine.chips import HB_COMPILE_MARCHES
 from engine.errors import UnsupportedError
 from engine.frontend.versions import file_versions
-from engine.ir import attribute, shape_of
+from engine.ir import attribute, constant_of, shape_of
 from engine.simulate.tensors import graph_inputs
 
 logger = logging.getLogger("engine.convert")
@@ -28,6 +28,7 @@ class OriginalTool:
         one_sample: whether its documents ask for a first dimension of 1 of every input.
         integer_similarity: what its documents call the similarity of the integer to the float model.
         moves_norms: whether it fails where a BatchNormalization that it moves lacks :data:`MOVED_ATTRIBUTES`.
+        joins_roots: whether it fails where others read what it makes part of a reciprocal root.
     """
 
     name: str
@@ -37,11 +38,12 @@ class OriginalTool:
     one_sample: bool
     integer_similarity: str = "Cosine Similarity"
     moves_norms: bool = False
+    joins_roots: bool = False
 
 
 MOVED_ATTRIBUTES = ("epsilon", "momentum")
 """What a BatchNormalization must state for itself where hb_mapper moves it; elsewhere the defaults serve."""
-HB_MAPPER = OriginalTool("hb_mapper", (9, 11), (5, 9), outputs=32, one_sample=True, moves_norms=True)
+HB_MAPPER = OriginalTool("hb_mapper", (9, 11), (5, 9), outputs=32, one_sample=True, moves_norms=True, joins_roots=True)
 """Versions as measured; the measured tool takes a model of 33 outputs (reference/calibration.md 6), and inputs of other
 than four dimensions (one network, three conversions), against its documents."""
 HB_COMPILE = OriginalTool(
@@ -71,7 +73,59 @@ def refused_by(tool: OriginalTool, source: ir.Model) -> tuple[str, ...]:
                 f"node {node.name}: a BatchNormalization behind a Concat of convolutions must state "
                 f"{' and '.join(missing)} in the file"
             )
+    for node in source.graph if tool.joins_roots else ():
+        shared = _shared_part_of_root(node)
+        if shared is not None:
+            reasons.append(
+                f"node {node.name}: a root that divides must be read by that division alone, and so must what is "
+                f"added to it; others read {shared.name} or it is an output. Compute it twice, by nodes of its own each"
+            )
     return tuple(reasons)
+
+
+_ROOTS = frozenset({"Sqrt", "ReduceL2"})
+
+
+def _shared_part_of_root(node: ir.Node) -> ir.Value | None:
+    """What others read of a root that the original makes one operator of with the reciprocal behind it.
+
+    It takes the Sqrt, that of a ReduceL2 too, and one number that is added in front of it or behind, and fails where
+    anything else reads the root or that sum, or one of them is an output (41 conversions of 31 forms, 5 of them on
+    three marches; x / s * s of time series is one). A Sub, a sum with several numbers or a Relu keeps them apart.
+    """
+    if node.op_type not in _ROOTS:
+        return None
+    root = node.outputs[0]
+    behind = [
+        total for reader, _ in root.uses() if (total := _sum_with_one(reader, root)) is not None and _divides(total)
+    ]
+    source = node.inputs[0] if node.op_type == "Sqrt" else None
+    maker = source.producer() if source is not None else None
+    if behind:
+        parts = [root, *behind]
+    elif not _divides(root):
+        parts = []
+    elif source is None or maker is None or maker.op_type != "Add":
+        parts = [root]
+    else:
+        parts = [root, source] if any(_sum_with_one(maker, each) for each in maker.inputs) else []
+    return next((part for part in parts if len(part.uses()) > 1 or part.is_graph_output()), None)
+
+
+def _sum_with_one(node: ir.Node, value: ir.Value | None) -> ir.Value | None:
+    """The sum of ``value`` and one number; None where ``node`` is anything else."""
+    if node.op_type != "Add":
+        return None
+    number = constant_of(next((each for each in node.inputs if each is not value), None))
+    return node.outputs[0] if number is not None and number.size == 1 else None
+
+
+def _divides(value: ir.Value) -> bool:
+    """Whether a reciprocal of ``value`` is taken, or something with dimensions divided by it."""
+    return any(
+        reader.op_type == "Reciprocal" or (reader.op_type == "Div" and index == 1 and len(shape_of(value)) > 0)
+        for reader, index in value.uses()
+    )
 
 
 def _is_moved_norm(node: ir.Node) -> bool:

@@ -13,7 +13,7 @@ _WHOLE = Argument("int64", 1)
 _ELEMENTWISE = "engine.floats.elementwise_loops"
 SWISH = Loop(_ELEMENTWISE, "swish", (_NUMBERS, _WHOLE, _NUMBERS))
 GELU = Loop(_ELEMENTWISE, "gelu", (_NUMBERS, _WHOLE, _NUMBERS))
-RSQRT = Loop(_ELEMENTWISE, "rsqrt", (_NUMBERS, Argument("float32"), _NUMBERS))
+RSQRT = Loop(_ELEMENTWISE, "rsqrt", (_NUMBERS, _NUMBERS, _NUMBERS))
 ROOT = Loop(_ELEMENTWISE, "root", (_NUMBERS, _NUMBERS))
 EXPONENTIAL, LOGARITHM, SOFTPLUS, MISH = (
     Loop(_ELEMENTWISE, name, (_NUMBERS, _NUMBERS)) for name in ("exponential", "logarithm", "softplus", "mish")

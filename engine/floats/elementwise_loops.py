@@ -205,10 +205,11 @@ def root(source: Floats, result: Floats) -> None:
 
 
 @entry
-def rsqrt(source: Floats, epsilon: np.float32, result: Floats) -> None:
-    """``1 / sqrt(x + epsilon)``: the sum in float32, root and quotient in float64; arrays of shape (n,)."""
+def rsqrt(source: Floats, added: Floats, result: Floats) -> None:
+    """``1 / (sqrt(x + a) + b)``: the first sum in float32, the rest in float64; (n,), ``added`` (a, b)."""
+    inside, outside = added[0], np.float64(added[1])
     for index in range(source.size):
-        result[index] = np.float32(1.0 / math.sqrt(np.float64(source[index] + epsilon)))
+        result[index] = np.float32(1.0 / (math.sqrt(np.float64(source[index] + inside)) + outside))
 
 
 @entry

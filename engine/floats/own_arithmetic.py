@@ -8,7 +8,7 @@ ONNX Runtime computes everything else.
 * ``HzPreprocess``: the channels' products one after the other, then the bias, without fused multiply-add.
 * ``HzSwish``: ``x * (1 / (1 + exp(-x)))`` with the C library's ``expf``; ``HzMish``, ``Softplus`` and ``Elu`` take it
   too.
-* ``HzRsqrt``: the sum in float32, root and quotient in float64.
+* ``HzRsqrt``: a sum below the root in float32, root, sum behind it and quotient in float64.
 * ``HzGelu``: in float64, rounded once.
 * ``HzSoftmax``: the C library's exponentials, added up one after the other; a quotient, not the reciprocal.
 * ``Exp``, ``Log``, ``Selu``, ``Softmax``, ``LogSoftmax``: Eigen's exponential and logarithm, in fours.
@@ -52,7 +52,7 @@ from engine.floats.compiled import (
 )
 from engine.ir import HORIZON_DOMAIN, attribute, constant_of, static_shape
 from engine.native.loops import Loop
-from engine.ops.foreign.composite import PREPROCESS, axis_of_softmax, reads_integers
+from engine.ops.foreign.composite import PREPROCESS, axis_of_softmax, epsilons_of_rsqrt, reads_integers
 from engine.ops.softmax import normalised_axes
 
 Array = NDArray[Any]
@@ -159,6 +159,14 @@ def _with_factors(loop: Loop, factors: Callable[[ir.Node], Any]) -> Arithmetic:
         return compute
 
     return arithmetic
+
+
+def _added_to_root(node: ir.Node) -> Array:
+    """What an ``HzRsqrt`` adds below its root and behind it."""
+    return np.array(
+        epsilons_of_rsqrt({name: attribute(node, name, 0) for name in ("epsilon", "is_sqrt_add_reciprocal")}),
+        np.float32,
+    )
 
 
 def _selu(node: ir.Node, shape: Shape) -> Compute | None:
@@ -349,7 +357,7 @@ OWN_ARITHMETIC: Mapping[tuple[str, str], Arithmetic] = MappingProxyType(
         (HORIZON_DOMAIN, PREPROCESS): _preprocess,
         (HORIZON_DOMAIN, "HzGelu"): _in_blocks(GELU),
         (HORIZON_DOMAIN, "HzMish"): _elementwise(MISH),
-        (HORIZON_DOMAIN, "HzRsqrt"): _with_factors(RSQRT, lambda node: np.float32(attribute(node, "epsilon", 0.0))),
+        (HORIZON_DOMAIN, "HzRsqrt"): _with_factors(RSQRT, _added_to_root),
         (HORIZON_DOMAIN, "HzSoftmax"): _softmax_along,
         (HORIZON_DOMAIN, "HzSwish"): _in_blocks(SWISH),
         ("", "BatchNormalization"): _normalisation,

@@ -66,27 +66,51 @@ class StandardActivations(NodePass):
 
 
 class CollapseRsqrt(NodePass):
-    """``Reciprocal(Sqrt(x + epsilon))`` becomes ``HzRsqrt`` with attribute ``epsilon``, named as the ``Reciprocal``."""
+    """``Reciprocal(Sqrt(x + epsilon))`` and ``Reciprocal(Sqrt(x) + epsilon)`` become ``HzRsqrt``.
+
+    It is named as the ``Reciprocal``; attribute ``epsilon`` is what is added, ``is_sqrt_add_reciprocal`` 1 where that
+    is behind the root. A root of a sum with anything but one number stays one, if nothing is added behind it.
+    """
 
     op_types = frozenset({"Reciprocal"})
 
     def rewrite(self, node: ir.Node) -> bool:
-        root = _only_read_by(node.inputs[0], node, "Sqrt")
-        if root is None:
+        found = self._root(node)
+        if found is None:
             return False
-        source, epsilon = root.inputs[0], 0.0
-        shifted = _only_read_by(source, root, "Add")
-        if shifted is not None:
-            for x, other in (shifted.inputs, reversed(shifted.inputs)):
-                array = initializer_of(other)
-                if x is not None and array is not None and array.size == 1 and x.shape == shifted.outputs[0].shape:
-                    source, epsilon = x, float(array.reshape(()))
-        collapse(node, "HzRsqrt", source, epsilon=epsilon, is_sqrt_add_reciprocal=0)
+        source, epsilon, behind = found
+        collapse(node, "HzRsqrt", source, epsilon=epsilon, is_sqrt_add_reciprocal=int(behind))
         return True
 
     def remains(self, node: ir.Node) -> bool:
-        """Whether ``node`` is the reciprocal of a root that nothing else reads."""
-        return _only_read_by(node.inputs[0], node, "Sqrt") is not None
+        """Whether ``node`` is the reciprocal of such a root, which nothing else reads."""
+        return self._root(node) is not None
+
+    @staticmethod
+    def _root(node: ir.Node) -> tuple[ir.Value | None, float, bool] | None:
+        """What the root is taken of, the number that is added, and whether that is behind the root."""
+        total = _only_read_by(node.inputs[0], node, "Add")
+        behind = None if total is None else _sum_with_number(total)
+        if total is not None and behind is not None:
+            root = _only_read_by(behind[0], total, "Sqrt")
+            return None if root is None else (root.inputs[0], behind[1], True)
+        root = _only_read_by(node.inputs[0], node, "Sqrt")
+        if root is None or root.inputs[0] is None:
+            return None
+        maker = root.inputs[0].producer()
+        if maker is None or not is_standard(maker, "Add"):
+            return root.inputs[0], 0.0, False
+        before = _sum_with_number(maker)
+        return None if before is None or _only_read_by(root.inputs[0], root, "Add") is None else (*before, False)
+
+
+def _sum_with_number(node: ir.Node) -> tuple[ir.Value, float] | None:
+    """What one number is added to, and the number; None for any other sum."""
+    for x, other in (node.inputs, reversed(node.inputs)):
+        array = initializer_of(other)
+        if x is not None and array is not None and array.size == 1 and x.shape == node.outputs[0].shape:
+            return x, float(array.reshape(()))
+    return None
 
 
 class HardSigmoidToHardSwish(NodePass):

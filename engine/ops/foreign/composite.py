@@ -139,9 +139,16 @@ def gelu(x: Array, _: Mapping[str, Any]) -> Array:
 
 
 def rsqrt(x: Array, attributes: Mapping[str, Any]) -> Array:
-    """``1 / sqrt(x + epsilon)``."""
+    """``1 / sqrt(x + epsilon)``, or ``1 / (sqrt(x) + epsilon)`` where ``is_sqrt_add_reciprocal`` is 1."""
+    inside, outside = (np.float32(each) for each in epsilons_of_rsqrt(attributes))
     with np.errstate(all="ignore"):
-        return np.asarray(1 / np.sqrt(x + np.float32(attributes.get("epsilon", 0.0))), x.dtype)
+        return np.asarray(1 / (np.sqrt(x + inside) + outside), x.dtype)
+
+
+def epsilons_of_rsqrt(attributes: Mapping[str, Any]) -> tuple[float, float]:
+    """What an ``HzRsqrt`` adds below its root, and behind it."""
+    epsilon = float(attributes.get("epsilon", 0.0))
+    return (0.0, epsilon) if attributes.get("is_sqrt_add_reciprocal", 0) else (epsilon, 0.0)
 
 
 def _expand_preprocess(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
@@ -194,8 +201,12 @@ def _expand_gelu(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> N
 
 
 def _expand_rsqrt(expansion: CompositeExpansion, inputs: Sequence[ir.Value]) -> None:
-    shifted = expansion.add("Add", inputs[0], expansion.scalar(attribute(expansion.node, "epsilon", 0.0)))
-    expansion.add("Reciprocal", expansion.add("Sqrt", shifted))
+    epsilon = expansion.scalar(attribute(expansion.node, "epsilon", 0.0))
+    if attribute(expansion.node, "is_sqrt_add_reciprocal", 0):
+        divisor = expansion.add("Add", expansion.add("Sqrt", inputs[0]), epsilon)
+    else:
+        divisor = expansion.add("Sqrt", expansion.add("Add", inputs[0], epsilon))
+    expansion.add("Reciprocal", divisor)
 
 
 def axis_of_softmax(node: ir.Node, rank: int) -> int:

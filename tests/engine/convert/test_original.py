@@ -86,6 +86,48 @@ def test_a_norm_that_is_not_moved_need_not(changes: dict[str, Any]) -> None:
     assert refused_by(HB_MAPPER, joined_norm(**changes)) == ()
 
 
+def root(body: str, outputs: str = "") -> ir.Model:
+    """A root of four numbers that divides."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 6, opset_import: ["" : 11]>
+        g (float[1,4] x) => (float[1,4] y{outputs})
+        <float[1] e = {{0.5}}, float[1,4] many = {{1.0, 2.0, 3.0, 4.0}}> {{ {body} }}""")
+    return ir.serde.deserialize_model(onnx.shape_inference.infer_shapes(model))
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs"),
+    [
+        ("r = Sqrt (x) q = Reciprocal (r) y = Mul (q, r)", ""),
+        ("r = Sqrt (x) y = Div (x, r)", ", float[1,4] r"),
+        ("r = ReduceL2 <axes = [1]> (x) q = Div (x, r) y = Mul (q, r)", ""),
+        ("r = Sqrt (x) s = Add (r, e) q = Div (x, s) y = Mul (q, s)", ""),
+        ("r = Sqrt (x) s = Add (e, r) q = Div (x, s) y = Mul (q, r)", ""),
+        ("s = Add (x, e) r = Sqrt (s) q = Div (x, r) y = Mul (q, s)", ""),
+    ],
+)
+def test_a_root_that_divides_is_read_by_the_division_alone(body: str, outputs: str) -> None:
+    model = root(body, outputs)
+    (reason,) = refused_by(HB_MAPPER, model)
+    assert "a root that divides must be read by that division alone" in reason
+    assert refused_by(HB_COMPILE, model) == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Add (x, e) r = Sqrt (s) y = Div (x, r)",
+        "r = Sqrt (x) q = Div (r, x) y = Mul (q, r)",
+        "r = Sqrt (x) s = Sub (r, e) q = Div (x, s) y = Mul (q, r)",
+        "r = Sqrt (x) s = Add (r, many) q = Div (x, s) y = Mul (q, r)",
+        "s = Add (x, many) r = Sqrt (s) q = Div (x, r) y = Mul (q, r)",
+        "t = Add (x, e) r = Sqrt (t) s = Add (r, e) q = Div (x, s) y = Mul (q, t)",
+    ],
+)
+def test_other_roots_may_have_other_readers(body: str) -> None:
+    assert refused_by(HB_MAPPER, root(body)) == ()
+
+
 def test_versions_of_a_caffe_model_are_our_own(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "engine.convert"):
         tell_refusals(HB_MAPPER, network(opset=13, ir_version=10), strict=True, caffe=True)

@@ -27,7 +27,7 @@ def _drawn(loop: Loop) -> list[Any]:
         case "swish" | "gelu":
             return [flat, np.zeros(1024, np.int64), np.zeros_like(flat)]
         case "rsqrt":
-            return [np.abs(flat), np.float32(1e-5), np.zeros_like(flat)]
+            return [np.abs(flat), np.asarray([1e-5, 0.5], np.float32), np.zeros_like(flat)]
         case "root":
             return [np.abs(flat[:-1]), np.zeros_like(flat[:-1])]
         case "exponential" | "softplus" | "mish" | "logarithm":

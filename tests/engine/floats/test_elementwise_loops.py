@@ -48,10 +48,12 @@ def test_swish_is_x_times_the_reciprocal() -> None:
 def test_the_reciprocal_root_is_rounded_once() -> None:
     source = np.random.default_rng(3).uniform(1e-6, 40, 4096).astype(np.float32)
     result, epsilon = np.empty_like(source), np.float32(1e-5)
-    RSQRT(source, epsilon, result)
+    RSQRT(source, np.asarray([epsilon, 0], np.float32), result)
     np.testing.assert_array_equal(result, (1.0 / np.sqrt((source + epsilon).astype(np.float64))).astype(np.float32))
     twice = np.float32(1) / np.sqrt(source + epsilon)
     assert 0 < np.count_nonzero(result != twice) < source.size / 2
+    RSQRT(source, np.asarray([0, epsilon], np.float32), result)
+    np.testing.assert_array_equal(result, (1.0 / (np.sqrt(source.astype(np.float64)) + epsilon)).astype(np.float32))
 
 
 def test_gelu_is_rounded_once() -> None:

@@ -154,18 +154,31 @@ def test_a_hard_sigmoid_of_something_else_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "epsilon"),
+    ("nodes", "epsilon", "behind"),
     [
-        ([node("Sqrt", "s", "r"), node("Reciprocal", "r", name="last")], 0.0),
-        ([node("Add", "s e", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r", name="last")], 0.5),
-        ([node("Add", "e s", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r", name="last")], 0.5),
+        ([node("Sqrt", "s", "r"), node("Reciprocal", "r", name="last")], 0.0, 0),
+        ([node("Add", "s e", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r", name="last")], 0.5, 0),
+        ([node("Add", "e s", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r", name="last")], 0.5, 0),
+        ([node("Sqrt", "s", "r"), node("Add", "r e", "a"), node("Reciprocal", "a", name="last")], 0.5, 1),
+        ([node("Sqrt", "s", "r"), node("Add", "e r", "a"), node("Reciprocal", "a", name="last")], 0.5, 1),
     ],
 )
-def test_epsilon_is_what_is_added(nodes: list[onnx.NodeProto], epsilon: float) -> None:
+def test_epsilon_is_what_is_added(nodes: list[onnx.NodeProto], epsilon: float, behind: int) -> None:
     before = build([node("Abs", "x", "s"), *nodes], MAP, ["y"], {"e": np.float32(0.5)})
     _, after = applied(CollapseRsqrt(), before)
     last = list(after.graph)[-1]
     assert (last.op_type, last.name, last.attributes["epsilon"].value) == ("HzRsqrt", "last", epsilon)
+    assert last.attributes["is_sqrt_add_reciprocal"].value == behind
+
+
+def test_a_root_of_any_other_sum_stays() -> None:
+    nodes = [node("Abs", "x", "s"), node("Add", "s s", "a"), node("Sqrt", "a", "r"), node("Reciprocal", "r")]
+    assert not applied(CollapseRsqrt(), build(nodes, MAP, ["y"]))[0]
+
+
+def test_a_sum_behind_a_root_that_others_read_stays() -> None:
+    nodes = [node("Abs", "x", "s"), node("Sqrt", "s", "r"), node("Add", "r e", "a"), node("Reciprocal", "a")]
+    assert not applied(CollapseRsqrt(), build(nodes, MAP, ["y", "a"], {"e": np.float32(0.5)}))[0]
 
 
 def test_a_root_that_others_read_stays() -> None:

@@ -25,9 +25,10 @@ def composite_model(
 
 
 @pytest.mark.parametrize("opset", [9, 11, 13, 19])
-@pytest.mark.parametrize("op_type", ELEMENTWISE)
+@pytest.mark.parametrize("op_type", [*ELEMENTWISE, "HzRsqrt behind"])
 def test_function_equals_expansion(op_type: str, opset: int) -> None:
-    attributes = {"epsilon": 1e-5} if op_type == "HzRsqrt" else {}
+    op_type, _, behind = op_type.partition(" ")
+    attributes = {"epsilon": 1e-5, "is_sqrt_add_reciprocal": int(bool(behind))} if op_type == "HzRsqrt" else {}
     model = expand_composites(composite_model(op_type, opset, ("N",), **attributes))
     assert HORIZON_DOMAIN not in model.opset_imports
     x = np.concatenate([np.linspace(-12, 12, 301), [0, -0.0, 1e-6, 80, -80]]).astype(np.float32)

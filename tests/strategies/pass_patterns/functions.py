@@ -44,8 +44,10 @@ def own_activation(draw: Draw, net: Network) -> str:
 def reciprocal_root(draw: Draw, net: Network) -> str:
     x, _ = feature_map(draw, net)
     inside = net.op("Mul", x, x)
-    inside = commuted(draw, net, "Add", inside, net.constant(draw(st.sampled_from((1e-3, 1.0)))))
-    return net.op("Reciprocal", net.op("Sqrt", inside))
+    number = net.constant(draw(st.sampled_from((1e-3, 1.0))))
+    if draw(st.booleans()):
+        return net.op("Reciprocal", commuted(draw, net, "Add", net.op("Sqrt", inside), number))
+    return net.op("Reciprocal", net.op("Sqrt", commuted(draw, net, "Add", inside, number)))
 
 
 def softmax_over_channels(draw: Draw, net: Network) -> str:
