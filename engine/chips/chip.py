@@ -117,6 +117,7 @@ class Chip:
         negative_slopes: whether slopes of a PRelu may be negative.
         repeats_rows_alone: whether nearest-neighbour resizing may repeat rows and leave columns as they are.
         odd_dilations: whether a dilation may be no power of two.
+        tall_dilations: whether rows may be dilated more than columns.
         sums_behind_steps: whether a convolution of any strides may add a map to its result; else strides are 2 at most.
         transposes_integers: whether integers are transposed; else the CPU does it.
         elementwise_shift: largest left shift of the first operand of a sum or difference: what a multiplier of 15 bits
@@ -157,6 +158,7 @@ class Chip:
     negative_slopes: bool
     repeats_rows_alone: bool
     odd_dilations: bool
+    tall_dilations: bool
     sums_behind_steps: bool
     transposes_integers: bool
     elementwise_shift: int

@@ -216,6 +216,11 @@ class ConvRule(FloatRule):
             return because(Code.DILATION, limit=limits.conv_dilation)
         if not march.odd_dilations and any(size & (size - 1) for size in attribute(node, "dilations", (1, 1))):
             return because(Code.DILATION_POWER)
+        rows, columns = attribute(node, "dilations", (1, 1))
+        if (
+            not march.tall_dilations and rows > columns
+        ):  # 45 of 45 asked, of 15 kernels and groups; the other 88 are not
+            return because(Code.DILATION_ROWS, rows=rows, columns=columns)
         if limits.conv_kernel is not None and max(kernel) > limits.conv_kernel:
             return because(Code.KERNEL_SIDES, height=kernel[0], width=kernel[1], limit=limits.conv_kernel)
         if kernel == [1, 1] and in_channels > limits.conv_1x1_channels:

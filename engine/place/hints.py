@@ -113,6 +113,7 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.AXIS_DROPPED: _ONE_AXIS,
         Code.DILATION: "use a smaller dilation, or larger strides before it",
         Code.DILATION_POWER: "use a dilation of 1, 2 or 4",
+        Code.DILATION_ROWS: "dilate columns as much as rows",
         Code.STRIDE: "enlarge in several steps of smaller strides",
         Code.PADDING: "use less padding and crop the result with Slice, or a smaller kernel",
         Code.OUTPUT_PADDING: "use less output padding and add the border with Pad",

@@ -480,6 +480,14 @@ REMEDIES = [
         march="bernoulli2",
     ),
     Remedy(
+        Code.DILATION_ROWS,
+        "Conv",
+        f"y = Conv(x, W(8, 4, 3, 3), dilations=[2, 1], pads=[2, 1, 2, 1]){TAIL}",
+        "columns as much as rows",
+        after=f"y = Conv(x, W(8, 4, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2]){TAIL}",
+        march="bernoulli2",
+    ),
+    Remedy(
         Code.LINE_REPEATED,
         "Mul",
         f"{HEAD}a = MaxPool(c, kernel_shape=[8, 1]); y = Mul(c, a){TAIL}",

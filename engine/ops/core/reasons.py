@@ -78,6 +78,7 @@ class Code(StrEnum):
     INDICES = "indices"
     DILATION = "dilation"
     DILATION_POWER = "dilation_power"
+    DILATION_ROWS = "dilation_rows"
     WINDOW = "window"
     KERNEL = "kernel"
     KERNEL_SIDES = "kernel_sides"
@@ -159,6 +160,7 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.INDICES: "indices are computed on the CPU only",
         Code.DILATION: "dilation above {limit}",
         Code.DILATION_POWER: "a dilation that is no power of two",
+        Code.DILATION_ROWS: "rows are dilated by {rows}, columns by {columns} only",
         Code.WINDOW: "window above {limit}",
         Code.KERNEL: "kernel above {limit}",
         Code.KERNEL_SIDES: "kernel {height}x{width} above {limit}x{limit}",

@@ -114,6 +114,9 @@ def conv(weights: tuple[int, ...] = (2, 2, 1, 1), **attributes: Any) -> ir.Node:
         ("bayes-e", (1, 1, 3, 3), {"dilations": [1, 18]}, None),
         ("bayes-e", (1, 1, 3, 3), {"dilations": [1, 19]}, Code.DILATION),
         ("bernoulli2", (1, 1, 3, 3), {"dilations": [5, 1]}, Code.DILATION),
+        ("bernoulli2", (1, 1, 3, 1), {"dilations": [2, 1]}, Code.DILATION_ROWS),
+        ("bernoulli2", (1, 1, 1, 3), {"dilations": [1, 2]}, None),
+        ("bayes-e", (1, 1, 3, 1), {"dilations": [2, 1]}, None),
     ],
 )
 def test_sizes_up_to_the_limits_of_the_march(
