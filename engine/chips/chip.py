@@ -112,7 +112,6 @@ class Chip:
         broadcasts_numbers: whether one of them may be a single number that is computed.
         broadcasts_lines: whether one of them may be a computed row or column that is repeated.
         constant_operands: whether a constant that no convolution took may be such an operand.
-        joins_constants: whether a constant may be joined to others.
         pads_all_axes: whether other axes than height and width are padded.
         negative_slopes: whether slopes of a PRelu may be negative.
         repeats_rows_alone: whether nearest-neighbour resizing may repeat rows and leave columns as they are.
@@ -153,7 +152,6 @@ class Chip:
     broadcasts_numbers: bool
     broadcasts_lines: bool
     constant_operands: bool
-    joins_constants: bool
     pads_all_axes: bool
     negative_slopes: bool
     repeats_rows_alone: bool

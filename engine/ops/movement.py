@@ -168,9 +168,6 @@ class ConcatRule(FloatRule):
         return tuple(range(len(node.inputs)))
 
     def refusal(self, node: ir.Node, march: Chip) -> Reason | None:
-        constants = [constant_of(before_calibration(value)) for value in node.inputs if value is not None]
-        if not march.joins_constants and any(array is not None for array in constants):
-            return because(Code.CONSTANT_OPERAND)
         return refused_rank(node)
 
     def lower(self, chain: Sequence[ir.Node], lowering: Lowering) -> None:

@@ -101,8 +101,6 @@ HINTS: Mapping[Code, str] = MappingProxyType(
         Code.LAST_AXIS: _LAST_AXIS,
         Code.NOT_FLOAT: _INDICES,
         Code.INDICES_NOT_CONSTANT: _INDICES,
-        Code.CONSTANT_OPERAND: "remove the constant from the model and concatenate it in the application; channels of "
-        "one value each may be filters of weight 0 of the convolution before it",
         Code.NOT_CONSTANT: _CONSTANT,
         Code.EXPONENT_NOT_SCALAR: _CONSTANT,
         Code.BOUNDS_NOT_CONSTANT: _CONSTANT,

@@ -411,14 +411,6 @@ REMEDIES = [
         shape=(2, 4, 8, 8),
     ),
     Remedy(
-        Code.CONSTANT_OPERAND,
-        "Concat",
-        f"{HEAD}y = Concat(c, W(1, 2, 8, 8), axis=1); z = Conv(y, W(4, 10, 1, 1))",
-        "filters of weight 0",
-        after="y = Relu(Conv(x, W(10, 4, 3, 3), W(10), pads=[1, 1, 1, 1])); z = Conv(y, W(4, 10, 1, 1))",
-        march="bernoulli2",
-    ),
-    Remedy(
         Code.PADDED_AXES,
         "Pad",
         f"{HEAD}y = Pad(c, [0, 1, 0, 0, 0, 1, 0, 0]); z = Conv(y, W(4, 10, 1, 1))",

@@ -61,7 +61,6 @@ class Code(StrEnum):
     PADS = "pads"
     PADDED_AXES = "padded_axes"
     COMPARISON = "comparison"
-    CONSTANT_OPERAND = "constant_operand"
     CONSTANT_NOT_FOLDED = "constant_not_folded"
     BOTH_BROADCAST = "both_broadcast"
     SINGLE_NUMBER = "single_number"
@@ -143,7 +142,6 @@ SENTENCES: Mapping[Code, str] = MappingProxyType(
         Code.PADS: "its pads are not constant, or negative in another mode than constant",
         Code.PADDED_AXES: "{march} pads only height and width",
         Code.COMPARISON: "the BPU compares a map only with its own MaxPool, cast to float",
-        Code.CONSTANT_OPERAND: "an operand is a constant",
         Code.CONSTANT_NOT_FOLDED: "a constant operand that could not be folded into a convolution",
         Code.BOTH_BROADCAST: "both operands are broadcast",
         Code.SINGLE_NUMBER: "one operand is a single number that is computed",
