@@ -153,7 +153,7 @@ def load_model(path: str | os.PathLike[str]) -> ir.Model:
     """Read an ONNX file into memory; a first line of :func:`with_notice` is skipped.
 
     Raises:
-        ModelError: the file is missing, is not an ONNX model, or its external data lie outside its folder.
+        ModelError: the file is missing or not an ONNX model, or its external data are missing or outside its folder.
     """
     path = Path(path)
     proto = read_proto(path)
@@ -256,6 +256,11 @@ def _check_external_data(proto: onnx.ModelProto, path: Path) -> None:
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
+            if location and not os.path.exists(os.path.join(folder, location)):
+                raise ModelError(
+                    f"{path}: tensor {part.name!r}: its data are in a file {location!r}, which is missing: copy it "
+                    f"into {folder}, or export the network again and take both files"
+                )
             unknown |= {entry.key for entry in part.external_data} - _EXTERNAL_KEYS
             for index in reversed(range(len(part.external_data))):
                 if part.external_data[index].key not in _EXTERNAL_KEYS:

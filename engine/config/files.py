@@ -223,9 +223,8 @@ def read_yaml(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """
     content = load_yaml(path)
     if not isinstance(content, Mapping):
-        raise ConfigError(
-            f"{path}: must hold the groups {', '.join(Config.model_fields)}, found {type(content).__name__}"
-        )
+        found = "nothing (ptqlab config prints a template)" if content is None else type(content).__name__
+        raise ConfigError(f"{path}: must hold the groups {', '.join(Config.model_fields)}, found {found}")
     return content
 
 

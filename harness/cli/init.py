@@ -221,7 +221,13 @@ def suite_of_network(model: Path, images: Path | None, wishes: Wishes, workdir: 
         say(f"cards       {folder}, written earlier")
         return OwnSuite(suite)
     with _proposed(own, DEFAULT_MARCH) as contents:
-        write_cards(contents, folder, DEFAULT_MARCH)
+        try:
+            write_cards(contents, folder, DEFAULT_MARCH)
+        except ConfigError:
+            if not suite.is_file():
+                raise
+            say(f"cards       {folder}, written meanwhile by another process")
+            return OwnSuite(suite)
     say(f"cards       {folder}")
     return OwnSuite(suite, contents.float_run)
 

@@ -155,6 +155,9 @@ class Runner:
         try:
             self._session = float_session(path, threads=1)
         except Exception as error:  # its errors have no common class of their own
+            from engine.ir import load_model
+
+            load_model(path)  # what it knows by name it refuses in plain words, such as weights that are missing
             raise ModelError(f"{path}: ONNX Runtime cannot open it: {' '.join(str(error).split())[:300]}") from error
         self._path, self._input = path, input_name
         self.names = [output.name for output in self._session.get_outputs()]

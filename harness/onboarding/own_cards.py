@@ -60,6 +60,7 @@ def write_cards(contents: CardContents, folder: Path, march: March) -> Path:
                 folder.rmdir()
             made.rename(folder)
     except OSError as error:
+        check_free(folder)  # another process may have written it in between
         raise OutputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
     return folder / suite
 

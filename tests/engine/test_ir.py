@@ -110,6 +110,14 @@ def test_data_outside_the_models_folder_are_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
+def test_data_that_are_missing_are_named_with_the_folder_where_they_belong(tmp_path: Path) -> None:
+    path = _with_data_at(tmp_path, "w.bin")
+    with pytest.raises(ModelError, match=rf"file 'w.bin', which is missing: copy it into {path.parent}/"):
+        load_model(path)
+    (tmp_path / "weights.bin").rename(path.parent / "w.bin")
+    assert len(load_model(path).graph) == 1
+
+
 @pytest.mark.filterwarnings("error")
 def test_unknown_entries_of_external_data_are_told_in_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

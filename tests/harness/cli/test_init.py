@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from engine.errors import ConfigError, UnsupportedError
 from harness.cli.init import AskedTask, Wishes, init, parse_size, suite_of_network
 from harness.cli.sweeps import run
 from harness.files.paths import find_beside
+from harness.onboarding.own_cards import check_free, copy_network
 from harness.zoo.cards import TaskKind, load_card
 from harness.zoo.float_baseline import float_outputs
 from tests.harness.onboarding.networks import (
@@ -73,6 +75,28 @@ def test_arrays_are_taken_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(ConfigError, match="--size 10x8: arrays have the size that they are fed with"):
         init(model, arrays, size="10x8", output=tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("moment", ["while the images are looked at", "while the cards are written"])
+def test_cards_that_another_process_wrote_meanwhile_are_taken(
+    moment: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = sound_classifier(tmp_path / "net.onnx", [1, 4, 10, 8])
+    arrays = array_files(tmp_path / "arrays", (1, 4, 10, 8), 12)
+    theirs = suite_of_network(model, arrays, Wishes(), tmp_path / "theirs").path.parent
+    ours = tmp_path / "ours" / theirs.relative_to(tmp_path / "theirs")
+    step = check_free if moment == "while the images are looked at" else copy_network
+
+    def meanwhile(*given: Path) -> None:
+        if not ours.exists():
+            shutil.copytree(theirs, ours)
+        step(*given)
+
+    monkeypatch.setattr(f"harness.onboarding.own_cards.{step.__name__}", meanwhile)
+    own = suite_of_network(model, arrays, Wishes(), tmp_path / "ours")
+    assert own.path == ours / "net.yaml"
+    assert f"cards       {ours}, written meanwhile by another process\n" in capsys.readouterr().out
+    assert [path.name for path in ours.parent.iterdir()] == [ours.name], "nothing else is left"
 
 
 def _networks(folder: Path) -> list[tuple[Path, Path]]:

@@ -113,6 +113,11 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     path = save_network(tmp_path / "odd.onnx", [node], {"scores": [1, 3]}, [1, 3, 8, 8])
     with pytest.raises(ModelError, match="ONNX Runtime cannot open it"):
         read_network(path)
+    whole = onnx.load(colour_classifier(tmp_path / "net.onnx"))
+    onnx.save(whole, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    (tmp_path / "net.data").unlink()
+    with pytest.raises(ModelError, match=f"a file 'net.data', which is missing: copy it into {tmp_path}/"):
+        read_network(tmp_path / "net.onnx")
 
 
 def test_images_run_one_by_one(tmp_path: Path) -> None:
