@@ -52,13 +52,14 @@ def describe_inputs(client: MlflowClient, experiment: str, spec: TrialSpec) -> I
 
 def _external_model(client: MlflowClient, experiment: str, card: ModelCard) -> str:
     """Id of the float model in the store, which holds its description, not its file."""
-    found = client.search_logged_models([experiment], f"name = '{card.name}'")
+    name = card.name.replace(".", "_")  # MLflow's names of models hold none; the digest tells models apart
+    found = client.search_logged_models([experiment], f"name = '{name}'")
     for model in found:
         if model.tags.get("lab.digest") == card.digest:
             return str(model.model_id)
     created = client.create_logged_model(
         experiment,
-        name=card.name,
+        name=name,
         tags={"mlflow.model.isExternal": "true", "lab.digest": card.digest, "lab.licence": card.licence},
         params={"task": card.task.value, "origin": card.origin[:500], "version": str(card.version)},
         model_type="onnx",
