@@ -256,7 +256,8 @@ def _check_external_data(proto: onnx.ModelProto, path: Path) -> None:
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
-            if location and not os.path.exists(os.path.join(folder, location)):
+            is_outside = part.data_location == onnx.TensorProto.EXTERNAL
+            if is_outside and location and not os.path.exists(os.path.join(folder, location)):
                 raise ModelError(
                     f"{path}: tensor {part.name!r}: its data are in a file {location!r}, which is missing: copy it "
                     f"into {folder}, or export the network again and take both files"
