@@ -81,11 +81,17 @@ def test_residual_scale() -> None:
 def test_multiplier_of_a_sum_has_one_shift(bits: int) -> None:
     """Also where that of a convolution keeps one bit more of the accumulator: multipliers above 32511."""
     for mantissa in (0.5001, 0.75, 0.9999):
-        split = fp.requantization_of_pair(mantissa * 2.0**-18, bits)
+        split = fp.requantization_of_pair(mantissa * 2.0**-15, bits)
         assert split.out_shift.tolist() == [{8: 22, 16: 14}[bits]]
         assert split.scale[0] * 2.0 ** -float(split.right_shift[0] + split.out_shift[0]) == pytest.approx(
-            mantissa * 2.0**-18, rel=2.0**-14
+            mantissa * 2.0**-15, rel=2.0**-14
         )
+
+
+@pytest.mark.parametrize("exponent", [18, 20, 24])
+def test_no_more_than_17_bits_are_taken_off_the_sum_of_two_int16_maps(exponent: int) -> None:
+    split = fp.requantization_of_pair(0.75 * 2.0**-exponent, 16)
+    assert (int(split.scale[0]), int(split.right_shift[0]), int(split.out_shift[0])) == (24576, 17, exponent - 2)
 
 
 @pytest.mark.parametrize(("bits", "expected"), [(8, (16384, 9, 22)), (16, (32766, 17, 15))])
