@@ -335,20 +335,21 @@ def _calibrate_for_cpu(model: ir.Model, rules: _Rules) -> None:
     """Let nodes on the CPU read the calibrated form of what is moved, where the rules calibrate it: at its scale."""
     made: dict[ir.Value, ir.Value] = {}
     for node in tuple(model.graph):
-        value = node.inputs[0] if node.inputs else None
-        if value is None or on_bpu(node) or is_calibration(node):
+        if on_bpu(node) or is_calibration(node):
             continue
-        rule = rules.book.for_cpu.decide(OfCpu(value, node), rules.family)
-        first = moved_from(value, keeps_scale).producer()
-        if rule is None or first is None or not is_calibration(first):
-            continue
-        if value not in made:
-            made[value] = _insert(node, value, _of_activation(attribute(first, "qtype", INT8)), rules.names, rule.id)
-            calibration, source = made[value].producer(), scale_source(first)
-            if calibration is not None:
-                of = source.of or tensor_name(first.inputs[0])
-                set_scale_source(calibration, replace(source, of=of, rules=(*source.rules, rule.id)))
-        node.replace_input_with(0, made[value])
+        for index, value in enumerate(node.inputs):
+            rule = None if value is None else rules.book.for_cpu.decide(OfCpu(value, node), rules.family)
+            first = None if value is None else moved_from(value, keeps_scale).producer()
+            if value is None or rule is None or first is None or not is_calibration(first):
+                continue
+            if value not in made:
+                attributes = _of_activation(attribute(first, "qtype", INT8))
+                made[value] = _insert(node, value, attributes, rules.names, rule.id)
+                calibration, source = made[value].producer(), scale_source(first)
+                if calibration is not None:
+                    of = source.of or tensor_name(first.inputs[0])
+                    set_scale_source(calibration, replace(source, of=of, rules=(*source.rules, rule.id)))
+            node.replace_input_with(index, made[value])
 
 
 def _insert_behind(model: ir.Model, value: ir.Value, attributes: Attributes, names: Naming, rule: str) -> None:

@@ -624,7 +624,7 @@ AFTER_SCALES: Table[Calibrated, Calibrate] = Table(
 
 @dataclass(frozen=True)
 class OfCpu:
-    """What a node on the CPU reads first.
+    """What a node on the CPU reads.
 
     Attributes:
         value: the tensor.
@@ -642,6 +642,19 @@ def _is_read_by_convolutions(site: OfCpu) -> bool:
 def _is_moved_from_calibrated(site: OfCpu) -> bool:
     mover = site.value.producer()
     return mover is not None and _moves(mover) and is_calibration(moved_from(site.value, _moves).producer())
+
+
+def _adds_reshaped(site: OfCpu) -> bool:
+    """Whether a sum of the CPU reads what a Reshape of the CPU gives of what is calibrated."""
+    mover = site.value.producer()
+    return (
+        site.reader.op_type == "Add"
+        and not is_quantised(site.reader)
+        and mover is not None
+        and mover.op_type == "Reshape"
+        and not on_bpu(mover)
+        and is_calibration(given(mover, 0).producer())
+    )
 
 
 def _ends_on_cpu(node: ir.Node) -> bool:
@@ -680,6 +693,21 @@ FOR_CPU: Table[OfCpu, Calibrate] = Table(
                 "bayes, bayes-e and bernoulli2; 13 behind what is not calibrated, or not moved, and 8 nodes of other "
                 "operators are as before (docs/evidence/shipping.md)",
                 networks=6,
+            ),
+        ),
+        Rule(
+            "calibrated.cpu-sum",
+            "A sum that bernoulli2 leaves to the CPU reads the calibrated form of what a Reshape of the CPU "
+            "moves from what is calibrated: the tokens beside which a mixer adds. Products, differences and Concats "
+            "read floats.",
+            Pattern("is reshaped from what is calibrated and added to others, on the CPU", _adds_reshaped),
+            Calibrate.YES,
+            BERNOULLI,
+            measured=MeasuredApart(
+                "10 of 10 sums of tokens and what a mixer gives, behind sum, product, convolution, Relu and Sigmoid, "
+                "as either operand; a product, a difference, a Concat and two sums of what is not calibrated read "
+                "floats (docs/evidence/agreement/2026_12_01.md)",
+                networks=5,
             ),
         ),
     ],
