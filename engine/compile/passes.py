@@ -25,6 +25,7 @@ from engine.compile.joining import (
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
+from engine.compile.singles import lies_joined, scales_rows
 from engine.compile.sizes import ddr_bytes, row_width
 from engine.ops.core.costs import CostKind
 
@@ -204,7 +205,8 @@ class _Subgraph:
 
     def _joins_rows(self, layer: Layer) -> bool:
         readers = self._readers.get(layer.output, ())
-        return joins_rows(layer) and not any(reader.kind is CostKind.TRANSPOSE for reader in readers)
+        turning = [reader for reader in readers if reader.kind is CostKind.TRANSPOSE]
+        return joins_rows(layer) and all(lies_joined(each, self._readers.get(each.output, ())) for each in turning)
 
     def _joined_rows(self, layer: Layer) -> Passes:
         """Rows of each channel of a map become one row: the map is turned in vectors, and passes through DDR often."""
@@ -252,6 +254,8 @@ class _Subgraph:
                 return self._parts(layer)
             case CostKind.ADD if layer.rescales:
                 return self._moved(layer, 2)
+            case CostKind.MUL if scales_rows(layer):
+                return None
             case CostKind.MUL | CostKind.ADD:
                 return self._joined_before(layer)
             case CostKind.REDUCE:

@@ -39,7 +39,7 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer], readers: Sequence[Layer]
     if becomes_rows(layer):
         maker = makers.get(layer.inputs[0])
         *_, height, width = layer.input_shapes[0] if maker is None else maker.input_shapes[0]
-        if len(readers) > 1:
+        if lies_joined(layer, readers):
             yield Overhead.SINGLES_ROW, layer.output_shape[2] * height / 1e3
             yield Overhead.ARRANGED, 1
             yield Overhead.ARRANGED_PIXELS, elements
@@ -48,7 +48,7 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer], readers: Sequence[Layer]
             yield Overhead.SINGLES_SPREAD, elements * round_up(width, _ROW_PIXELS) / width
     elif joins_rows_of(layer, makers):
         yield Overhead.SINGLES_JOINED, elements
-    elif _scales_rows(layer):
+    elif scales_rows(layer):
         yield Overhead.SINGLES_SCALED, elements
 
 
@@ -57,6 +57,13 @@ def becomes_rows(layer: Layer) -> bool:
     before, after = layer.input_shapes[0], layer.output_shape
     moved = layer.kind is CostKind.TRANSPOSE and layer.motion is Motion.ELEMENTS
     return moved and _is_matrix(after) and tuple(before) == (1, 1, after[2], after[1])
+
+
+def lies_joined(layer: Layer, readers: Sequence[Layer]) -> bool:
+    """Whether such rows are what a change of layout makes of the joined rows of each channel: where several layers cut
+    them (Slices; a Split alone gets them element by element).
+    """
+    return becomes_rows(layer) and len(readers) > 1
 
 
 def joins_rows_of(layer: Layer, makers: Mapping[str, Layer]) -> bool:
@@ -69,7 +76,7 @@ def joins_rows_of(layer: Layer, makers: Mapping[str, Layer]) -> bool:
     return turned and len(after) == _MAP_RANK and tuple(after[:2]) == (1, before[2]) and min(after[2:]) > 1
 
 
-def _scales_rows(layer: Layer) -> bool:
+def scales_rows(layer: Layer) -> bool:
     """Whether each row of single channels is multiplied with a number of its own."""
     after = layer.output_shape
     return (

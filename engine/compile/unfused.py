@@ -21,6 +21,7 @@ from engine.compile.layers import Layer
 from engine.compile.motion import Motion
 from engine.compile.packing import round_up
 from engine.compile.passes import Passes, layer_passes, turns_heads
+from engine.compile.singles import lies_joined, scales_rows
 from engine.compile.sizes import IMAGE_CHANNELS
 from engine.compile.tokens import turns_tokens
 from engine.ops.core.costs import OF_WEIGHTS, CostKind
@@ -124,6 +125,8 @@ _ALIKE: Mapping[str, str] = MappingProxyType(
         "add_row": "mul_row",
         # pixels of maps of any size are repeated
         "resize_uneven": "resize",
+        # joined rows of each channel become rows of single channels
+        "pixels_laid": "to_pixels",
         # rows of each channel are moved by themselves
         "planes": "join_uneven",
         # whole rows are moved
@@ -341,6 +344,8 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
             return CostKind.RESIZE.value
         case CostKind.RESIZE:
             return "resize_uneven"
+        case CostKind.MUL if scales_rows(layer):
+            return "mul_plane_singles"
         case CostKind.MUL | CostKind.ADD if len(layer.inputs) == 1:
             return f"{layer.kind.value}_constant"
         case CostKind.MUL | CostKind.ADD if len({_as_map(shape) for shape in layer.input_shapes}) > 1:
@@ -450,6 +455,11 @@ def _amounts(
         yield STRIPS, elements / width * share
         yield ROWS, elements / width
         return
+    if lies_joined(layer, readers.get(layer.output, ())):
+        yield from _amounts_of_change("to_pixels", layer.output_shape, block)
+        return
+    if layer.kind is CostKind.MUL and scales_rows(layer):
+        yield ELEMENTS, math.prod(layer.output_shape)
     if layer.kind in _MOVING and _is_line(layer):
         yield ELEMENTS, _line_elements(layer.input_shapes[0])
         yield BATCH, max(_as_map(shape)[0] for shape in (layer.input_shapes[0], layer.output_shape)) - 1
@@ -575,7 +585,7 @@ def _of_attention(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[st
     if joins_heads(layer, makers, readers):
         return ""
     if _turns_pixels(layer):
-        return "pixels_turned"
+        return "pixels_laid" if lies_joined(layer, readers.get(layer.output, ())) else "pixels_turned"
     single = layer.motion is Motion.NONE and layer.input_shapes[0][-1] == 1 < layer.output_shape[-1]
     return "singles_joined" if single else None
 
