@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.chips.latency import Latency
 from engine.chips.latency.unfused import Alone
+from engine.compile.columns import is_column
 from engine.compile.joining import (
     JOINED_BITS,
     becomes_cut,
@@ -545,10 +546,13 @@ class _Subgraph:
             again = [self._laid(name, shape) for name, shape in named if joins and self._is_slice(name)]
             return Passes(len(parts) + 1 + 2 * len(again), size + sum(again), size + sum(again))
         every = not joins and layer.op_type == _SPLITTING
+        sliced = not joins and not every and is_column(whole)
+        if sliced and layer.output_shape[-1] == 1:
+            return Passes(len(parts) + 1, size, size)  # the first channel of a column is where it begins
         planar = self._plane(whole if every else layer.output_shape)
         found = Passes(len(parts) + 3, 2 * planar, planar + size)
         for name, shape in named:
-            if name not in self._planar and not self._is_plane(name):
+            if name not in self._planar and not self._is_plane(name) and not sliced:
                 self._planar.add(name)
                 found += Passes(2, self._laid(name, shape), self._plane(shape))
         return found

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from engine.chips.latency import Latency
 from engine.chips.latency.unfused import UnfusedLayer
+from engine.compile.columns import becomes_column, is_column
 from engine.compile.joining import becomes_cut, joins_heads, lies_in_planes, multiplies_heads, restores_map
 from engine.compile.layers import Layer
 from engine.compile.motion import Motion
@@ -78,7 +79,8 @@ _WITH_BORDER, _WITHOUT = 12, 8
 _MAP_RANK = 4
 _LARGEST_WINDOW = 9
 """Rows or columns of a window that is computed at once."""
-_WIDE_BITS, _ACCUMULATOR_BITS = 16, 32
+_LEAVING_COLUMNS = OF_WEIGHTS | {CostKind.LUT, CostKind.MOVE}
+_BYTE, _WIDE_BITS, _ACCUMULATOR_BITS = 8, 16, 32
 _MOVING = frozenset({CostKind.RESHAPE, CostKind.TRANSPOSE})
 _CONVOLVING = OF_WEIGHTS - {CostKind.MATMUL}
 _SMALL_WINDOW = 3
@@ -242,6 +244,8 @@ def unfused_parts(
         wanted = _wanted(layer, readers)
         if wanted:
             parts.append((_called(wanted), dict(_amounts_of_map(layer.output_shape, layer.output_bits))))
+        if _leaves_as_column(layer, readers.get(layer.output, ())):
+            parts.append(("column_left", {ROWS: _pixels(layer.output_shape)}))
         own = _kind(layer, makers, readers)
         inner = layer.kind not in _CONVOLVING or layer.output_bits >= _ACCUMULATOR_BITS
         if own and not inner and any(_enters(name, makers, inputs) for name in layer.inputs):
@@ -406,6 +410,8 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
         if windows:
             return Motion.PIXELS.value
         if same_rows:
+            if becomes_column(layer):
+                return "rows_moved_column"
             deep = "_deep" if len(layer.input_shapes[0]) > _MAP_RANK else ""
             return f"regrouped{deep}" if _is_regrouped(layer) else ""
     elif layer.motion is Motion.VIEW or (before is not None and before.motion is Motion.COLUMNS):
@@ -420,7 +426,8 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
     if before is not None and before.kind is CostKind.LUT and turns_heads(layer):
         return "rows_turned_heads"
     if layer.motion in {Motion.ROWS, Motion.BLOCKS, Motion.FOLDED}:
-        return "rows_moved" if same_rows else "rows_turned"
+        few = layer.kind is CostKind.TRANSPOSE and layer.output_shape[-1] <= _FEW
+        return f"rows_moved{'_few' * few}" if same_rows else "rows_turned"
     if _cuts_deep(layer):
         return "elements_deep"
     if layer.motion is Motion.VIEW and _as_map(layer.input_shapes[0])[0] > _as_map(layer.output_shape)[0]:
@@ -475,6 +482,7 @@ def _amounts(
             yield STRIPS, max(math.prod(shape[:-1]) for shape in (layer.input_shapes[0], layer.output_shape))
             return
         yield ROWS, max(math.prod(shape[:-1]) for shape in (layer.input_shapes[0], layer.output_shape))
+        yield PIXELS, _pixels(layer.output_shape) * round_up(layer.output_shape[-1], _BLOCK)
         if layer.motion is Motion.ELEMENTS:
             return
         yield LINES, _lines(layer)
@@ -562,6 +570,14 @@ def _amounts_of_map(shape: Sequence[int], bits: int) -> Iterator[tuple[str, floa
     yield PLANES, _planes(shape)
     yield ROWS, math.prod(_as_map(shape)[:3])
     yield BATCH, _as_map(shape)[0] - 1
+
+
+def _leaves_as_column(layer: Layer, readers: Sequence[Layer]) -> bool:
+    """Whether a column of pixels leaves, or becomes a map, behind a table, a slice or a layer of weights."""
+    if layer.kind not in _LEAVING_COLUMNS or not is_column(layer.output_shape) or layer.output_bits > _BYTE:
+        return False
+    maps = (reader.output_shape for reader in readers if reader.kind is CostKind.RESHAPE)
+    return layer.leaves or any(len(shape) == _MAP_RANK and shape[2] > 1 < shape[1] for shape in maps)
 
 
 def _is_regrouped(layer: Layer) -> bool:

@@ -49,6 +49,7 @@ class Alone(Data):
         stacked_column_us: ... for each column of a head, ...
         stacked_token_us: ... and to cut them out, for each token.
         added_us: what it takes besides to add up a column of pixels, channel by channel, for which it is turned, ...
+        added_pixel_ns: ... for each pixel, ...
         added_element_ns: ... and for each element.
         layers: whose times the constants rest on.
     """
@@ -57,6 +58,7 @@ class Alone(Data):
     transfer_us: float
     step_us: float
     added_us: float = 0.0
+    added_pixel_ns: float = 0.0
     added_element_ns: float = 0.0
     vector_us: float = 0.0
     stacked_us: float = 0.0
