@@ -256,9 +256,9 @@ def _added_us(layer: Layer, latency: Latency) -> float:
     """What it takes besides to add up a column of pixels, which is turned into rows of each channel before."""
     if latency.alone is None or not adds_column(layer):
         return 0.0
-    alone, (*_, pixels, _, _) = latency.alone, layer.input_shapes[0]
-    elements = math.prod(layer.input_shapes[0])
-    return alone.added_us + (alone.added_pixel_ns * pixels + alone.added_element_ns * elements) / 1000
+    alone, shape = latency.alone, layer.input_shapes[0]
+    pixels = shape[1] if is_column(shape) else 0
+    return alone.added_us + (alone.added_pixel_ns * pixels + alone.added_element_ns * math.prod(shape)) / 1000
 
 
 def _is_of_each_channel(layer: Layer) -> bool:

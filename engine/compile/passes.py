@@ -255,7 +255,7 @@ class _Subgraph:
                 return self._parts(layer)
             case CostKind.ADD if layer.rescales:
                 return self._moved(layer, 2)
-            case CostKind.MUL if scales_rows(layer):
+            case CostKind.MUL if scales_rows(layer, self._makers):
                 return None
             case CostKind.MUL | CostKind.ADD:
                 return self._joined_before(layer)

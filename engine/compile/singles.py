@@ -48,7 +48,7 @@ def _amounts(layer: Layer, makers: Mapping[str, Layer], readers: Sequence[Layer]
             yield Overhead.SINGLES_SPREAD, elements * round_up(width, _ROW_PIXELS) / width
     elif joins_rows_of(layer, makers):
         yield Overhead.SINGLES_JOINED, elements
-    elif scales_rows(layer):
+    elif scales_rows(layer, makers):
         yield Overhead.SINGLES_SCALED, elements
 
 
@@ -76,14 +76,13 @@ def joins_rows_of(layer: Layer, makers: Mapping[str, Layer]) -> bool:
     return turned and len(after) == _MAP_RANK and tuple(after[:2]) == (1, before[2]) and min(after[2:]) > 1
 
 
-def scales_rows(layer: Layer) -> bool:
-    """Whether each row of single channels is multiplied with a number of its own."""
+def scales_rows(layer: Layer, makers: Mapping[str, Layer]) -> bool:
+    """Whether each row of single channels that a product gave is multiplied with a number of its own."""
     after = layer.output_shape
-    return (
-        layer.kind is CostKind.MUL
-        and _is_matrix(after)
-        and any(tuple(shape) == (1, after[1], 1, 1) for shape in layer.input_shapes)
-    )
+    if layer.kind is not CostKind.MUL or not _is_matrix(after):
+        return False
+    given = {makers[name].kind for name in layer.inputs if name in makers}
+    return CostKind.MATMUL in given and any(tuple(shape) == (1, after[1], 1, 1) for shape in layer.input_shapes)
 
 
 def _is_matrix(shape: Sequence[int]) -> bool:

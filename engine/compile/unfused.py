@@ -348,7 +348,7 @@ def _kind(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, Seque
             return CostKind.RESIZE.value
         case CostKind.RESIZE:
             return "resize_uneven"
-        case CostKind.MUL if scales_rows(layer):
+        case CostKind.MUL if scales_rows(layer, makers):
             return "mul_plane_singles"
         case CostKind.MUL | CostKind.ADD if len(layer.inputs) == 1:
             return f"{layer.kind.value}_constant"
@@ -426,7 +426,7 @@ def _movement(layer: Layer, makers: Mapping[str, Layer], readers: Mapping[str, S
     if before is not None and before.kind is CostKind.LUT and turns_heads(layer):
         return "rows_turned_heads"
     if layer.motion in {Motion.ROWS, Motion.BLOCKS, Motion.FOLDED}:
-        few = layer.kind is CostKind.TRANSPOSE and layer.output_shape[-1] <= _FEW
+        few = layer.kind is CostKind.TRANSPOSE and before is None and 1 < layer.output_shape[-1] <= _FEW
         return f"rows_moved{'_few' * few}" if same_rows else "rows_turned"
     if _cuts_deep(layer):
         return "elements_deep"
@@ -465,7 +465,7 @@ def _amounts(
     if lies_joined(layer, readers.get(layer.output, ())):
         yield from _amounts_of_change("to_pixels", layer.output_shape, block)
         return
-    if layer.kind is CostKind.MUL and scales_rows(layer):
+    if scales_rows(layer, makers):
         yield ELEMENTS, math.prod(layer.output_shape)
     if layer.kind in _MOVING and _is_line(layer):
         yield ELEMENTS, _line_elements(layer.input_shapes[0])
