@@ -51,6 +51,7 @@ APART_FILES = tuple(
         "_4185",
         "_4190",
         "_4195",
+        "_4200",
     )
 )
 """Answers on whole networks of other seeds, which take part in no fit."""

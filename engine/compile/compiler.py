@@ -203,6 +203,7 @@ def memory_of(latency: Latency, options: CompileOptions) -> Memory:
                 weights_on_chip=(latency.weights_on_chip and not thrifty) or shared,
                 unfolding=latency.unfolding,
                 folding=latency.folding,
+                columns=None if thrifty else latency.columns,
             )
 
 

@@ -18,7 +18,7 @@ from engine.chips.latency.fitted import Fitted
 from engine.chips.latency.layout import Alignment
 from engine.chips.latency.overhead import Overhead
 from engine.chips.latency.unfused import AloneByRows
-from engine.compile.columns import adds_column, column_amounts, is_column
+from engine.compile.columns import adds_column, column_amounts, column_bytes, is_column
 from engine.compile.cores import waits_of
 from engine.compile.large import window_us
 from engine.compile.layers import Layer, Overlap
@@ -162,6 +162,8 @@ def beside_amounts(schedule: Schedule) -> Iterator[tuple[Layer, tuple[Amount, ..
         read = [(Overhead.READ_PIXEL, uneven_pixels(entering.pop(name))) for name in layer.inputs if name in entering]
         if not set(layer.inputs) <= set(schedule.input_names):  # where both enter, that is part of their arrangement
             read.append((Overhead.PRODUCT_COLUMN, product_columns(layer)))
+        if 0 < column_bytes(layer) <= schedule.relaid.get(layer.output, 0):
+            read.append((Overhead.COLUMN_DETOUR, math.prod(layer.output_shape) / 1e3))
         yield layer, (*found, *moved, *spread, *read)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.chips.latency.layout import Strips
-from engine.chips.latency.through_ddr import Folding, SmallTables, Unfolding
+from engine.chips.latency.through_ddr import Columns, Folding, SmallTables, Unfolding
 from engine.compile.columns import column_bytes
 from engine.compile.folding import folded_bytes, unfolded_bytes
 from engine.compile.layers import Layer, Overlap
@@ -59,6 +59,7 @@ class Memory:
         folding: what passes through DDR where pixels become channels; none: nothing.
         weights_on_chip: whether weights take of ``group_bytes`` while a group runs and of ``map_bytes`` while a layer
             does.
+        columns: what passes through DDR of columns of pixels whose channels are no whole blocks; none: nothing.
     """
 
     group_bytes: int
@@ -80,6 +81,7 @@ class Memory:
     weights_on_chip: bool = False
     unfolding: Unfolding | None = None
     folding: Folding | None = None
+    columns: Columns | None = None
 
 
 def planned(
@@ -370,8 +372,8 @@ def relaid_bytes(
                 relaid[layer.output] = passes * activation_bytes(layer.output_shape, layer.output_bits)
         vectors = vector_traffic(layer, memory.vector_bytes, memory.vectors_above) if memory.vector_bytes else 0
         vectors += unfolded_bytes(layer, memory.unfolding) if memory.unfolding else 0
-        if memory.weights_on_chip and column_bytes(layer) > memory.group_bytes > 0:
-            vectors += column_bytes(layer)
+        if memory.columns is not None and column_bytes(layer) > memory.columns.above:
+            vectors += round(memory.columns.passes * column_bytes(layer))
         if vectors:
             relaid[layer.output] = relaid.get(layer.output, 0) + vectors
     for name, moved in (folded_bytes(layers, memory.folding) if memory.folding else {}).items():

@@ -17,7 +17,7 @@ from engine.chips.latency.data import Data
 from engine.chips.latency.fitted import Fitted
 from engine.chips.latency.layout import Alignment, InputLayer, OutputRelay, RowPadding, Strips, WeightBlock, WeightLoad
 from engine.chips.latency.overhead import Measured, Overhead
-from engine.chips.latency.through_ddr import Folding, LargeWindows, SmallTables, Unfolding
+from engine.chips.latency.through_ddr import Columns, Folding, LargeWindows, SmallTables, Unfolding
 from engine.chips.latency.unfused import Alone, AloneByRows, UnfusedLayer
 from engine.chips.registry import March, load_chip
 from engine.chips.yaml_files import read_facts
@@ -62,6 +62,7 @@ class Latency(Data):
         dilated_through_ddr: whether maps of dilated layers are sorted into phases on the way through DDR.
         joins_apart: whether a layer that reads a map from DDR beside others begins a group.
         weights_on_chip: whether weights and maps share one memory; ``map_bytes`` and ``group_bytes`` are its size then.
+        columns: what passes through DDR of columns of pixels whose channels are no whole blocks; none: nothing.
         groups_apart: whether groups of fused layers follow one another; else all layers of a subgraph overlap.
         strips: column strips of wide int32 results; none where rows of any width run whole.
         input_row: rows of a subgraph's inputs in DDR.
@@ -100,6 +101,7 @@ class Latency(Data):
     dilated_through_ddr: bool = False
     joins_apart: bool = False
     weights_on_chip: bool = False
+    columns: Columns | None = None
     groups_apart: bool = False
     strips: Strips | None = None
     input_row: RowPadding

@@ -156,6 +156,8 @@ class Overhead(StrEnum):
     """... rows into which they are cut, ..."""
     DEEP_HEAD_ROW = "deep_head_row"
     """... and, where they change places, rows of one head, of several heads less each."""
+    COLUMN_DETOUR = "column_detour"
+    """Elements of columns that pass through DDR for want of room, each in a vector."""
     STACKED_PIXEL = "stacked_pixel"
     """Pixels of maps that become a column, ..."""
     COLUMN_PIXEL = "column_pixel"

@@ -54,6 +54,22 @@ class FoldedMap(Data):
     part_pixels: int
 
 
+class Columns(Data):
+    """What passes through DDR where the pixels of a map become a column whose channels are no whole blocks.
+
+    Each element lies in a vector there.
+
+    Attributes:
+        above: bytes of such vectors that fit on the chip; more pass through DDR, ...
+        passes: ... so many times.
+        columns: that were asked.
+    """
+
+    above: int
+    passes: float
+    columns: int
+
+
 class Folding(Data):
     """What passes through DDR where pixels become channels.
 

@@ -8,6 +8,7 @@ import pytest
 
 from engine.chips.latency import load_latency
 from engine.chips.latency.overhead import Overhead
+from engine.chips.latency.through_ddr import Columns
 from engine.compile.columns import adds_rows, column_amounts, column_bytes, is_column
 from engine.compile.layers import Layer
 from engine.compile.memory import Memory
@@ -91,11 +92,22 @@ def test_one_channel_is_no_column() -> None:
     assert not is_column((1, 144, 2, 8))
 
 
-@pytest.mark.parametrize(("channels", "pixels", "moved"), [(65, 16, 192 * 65 * 128), (65, 12, 0), (64, 16, 0)])
-def test_large_columns_of_uneven_channels_pass_through_ddr(channels: int, pixels: int, moved: int) -> None:
-    """Asked on bayes-e and bayes: 256 x 65 elements and more than the memory holds, each in a vector of 128 bytes."""
+@pytest.mark.parametrize(
+    ("channels", "pixels", "passes", "moved"),
+    [
+        (65, 16, 1.0, 192 * 65 * 128),
+        (65, 16, 1.75, 192 * 65 * 224),
+        (65, 12, 1.0, 0),
+        (64, 16, 1.0, 0),
+    ],
+)
+def test_large_columns_of_uneven_channels_pass_through_ddr(
+    channels: int, pixels: int, passes: float, moved: int
+) -> None:
+    """Asked on bayes-e and bayes: columns of more elements than fit, each in a vector of 128 bytes."""
     column = stacked(channels, pixels)
-    memory = Memory(MEBIBYTE * 5 // 4, MEBIBYTE * 5 // 4, weights_on_chip=True)
+    columns = Columns(above=1_300_000, passes=passes, columns=1)
+    memory = Memory(MEBIBYTE, MEBIBYTE, weights_on_chip=True, columns=columns)
     inputs = (InputTensor(name=column.inputs[0], dtype="int8", shape=column.input_shapes[0]),)
     schedule = schedule_layers("net", inputs, ("column",), (column,), memory)
     assert column_bytes(column) == (channels % 8 > 0) * pixels * 12 * channels * 128
