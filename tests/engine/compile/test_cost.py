@@ -644,7 +644,9 @@ def test_columns_are_turned_before_they_are_added_up_where_layers_run_alone(marc
         one = found.model_copy(update={"op_type": op_type})
         return layer_costs(schedule_layers("s", inputs, ("y",), (one,), memory), latency)[0].overhead_us
 
-    alone_us = latency.alone.added_us + latency.alone.added_element_ns * 96 * 24 / 1e3 if latency.alone else 0.0
+    assert latency.alone is not None
+    elements_us = latency.alone.added_element_ns * 96 * 24 / 1e3
+    alone_us = latency.alone.added_us + latency.alone.added_pixel_ns * 96 / 1e3 + elements_us
     assert waits("HzSQuantizedReduceSum") - waits("HzSQuantizedReduceMean") == pytest.approx(alone_us)
     assert 0 < alone_us < us
 
