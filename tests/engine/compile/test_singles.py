@@ -71,15 +71,22 @@ def test_for_several_readers_rows_of_each_channel_are_joined_and_turned(
 def test_rows_that_are_scaled_and_become_a_map_again() -> None:
     """Pages: 15 and 23 us for 144 rows of 16 on bayes-e, 9 and 15 on bayes."""
     rows, map_ = (1, 144, 16, 1), (1, 16, 12, 12)
-    scaled = named("scaled", layer(CostKind.MUL, rows, rows, (1, 144, 1, 1)), "x", "sums")
+    product = named("product", layer(CostKind.MATMUL, rows, (1, 144, 17, 1), (1, 17, 16, 1)), "x", "y")
+    scaled = named("scaled", layer(CostKind.MUL, rows, rows, (1, 144, 1, 1)), "product", "sums")
     turned = named("turned", layer(CostKind.TRANSPOSE, (1, 1, 16, 144), rows, motion="none"), "scaled")
     back = named("map", layer(CostKind.RESHAPE, map_, (1, 1, 16, 144), motion="view"), "turned")
-    amounts = found(scaled, turned, back)
+    amounts = found(product, scaled, turned, back)
+    assert amounts["product"] == {}
     assert amounts["scaled"] == {Overhead.SINGLES_SCALED: 2.304}
     assert amounts["turned"] == {}
     assert amounts["map"] == {Overhead.SINGLES_JOINED: 2.304}
-    assert us("bayes-e", scaled, turned, back) == pytest.approx(38, rel=0.05)
-    assert us("bayes", scaled, turned, back) == pytest.approx(24, rel=0.05)
+    assert us("bayes-e", product, scaled, turned, back) == pytest.approx(38, rel=0.05)
+    assert us("bayes", product, scaled, turned, back) == pytest.approx(24, rel=0.05)
+
+
+def test_rows_of_anything_but_a_product_are_not_scaled_one_by_one() -> None:
+    rows = (1, 144, 16, 1)
+    assert found(named("scaled", layer(CostKind.MUL, rows, rows, (1, 144, 1, 1)), "x", "sums")) == {"scaled": {}}
 
 
 def test_a_line_of_elements_is_none() -> None:

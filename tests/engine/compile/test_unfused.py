@@ -186,7 +186,7 @@ def test_movements_are_told_apart_by_what_they_move() -> None:
     assert kinds(cut, joined) == [["pixels"], ["pixels"]]
     ((parts,), _) = unfused_parts([cut, joined], BLOCK)
     moved = {"rows": 64, "planes": 16 * 2 * 32, "elements": 2048, "maps": 16 * 2 * 8 * 32}
-    assert parts[1] == moved | {"pieces": 64, "batch": 15, "lines": 32}
+    assert parts[1] == moved | {"pixels": 16 * 4 * 32, "pieces": 64, "batch": 15, "lines": 32}
 
 
 def test_what_becomes_a_map_or_a_line_is_told_by_who_reads_it() -> None:
@@ -498,3 +498,26 @@ def test_heads_that_leave_for_another_subgraph_are_cut_out(march: str, tokens: i
     first, _ = layer_costs(schedule.model_copy(update=update), load_latency(march))
     fitted = load_latency(march).fitted
     assert first.working_us + first.overhead_us + moving_us(first, fitted) == pytest.approx(latency_us, rel=0.15)
+
+
+def test_rows_of_single_channels_are_laid_for_slices_and_turned_for_one_reader() -> None:
+    """Asked: attention in linear time, whose three parts a Split or Slices cut."""
+    flat = layer(CostKind.RESHAPE, (1, 1, 48, 144), (1, 48, 12, 12))
+    turned = layer(CostKind.TRANSPOSE, (1, 144, 48, 1), (1, 1, 48, 144), motion=Motion.ELEMENTS)
+    flat, turned = (
+        each.model_copy(update={"output": name, "inputs": inputs})
+        for each, name, inputs in ((flat, "flat", ("x",)), (turned, "rows", ("flat",)))
+    )
+    cut = layer(CostKind.MOVE, (1, 144, 16, 1), (1, 144, 48, 1)).model_copy(update={"inputs": ("rows",)})
+    second = cut.model_copy(update={"output": "second"})
+    assert kinds(flat, turned, cut)[1] == ["pixels_turned"]
+    assert kinds(flat, turned, cut, second)[1] == ["to_pixels"]
+
+
+def test_rows_that_a_product_gave_are_scaled_one_by_one() -> None:
+    rows = (1, 144, 16, 1)
+    product = layer(CostKind.MATMUL, rows, (1, 144, 17, 1), (1, 17, 16, 1))
+    product = product.model_copy(update={"output": "product"})
+    scaled = layer(CostKind.MUL, rows, rows, (1, 144, 1, 1)).model_copy(update={"inputs": ("product", "sums")})
+    assert kinds(product, scaled)[1] == ["mul_plane_singles"]
+    assert kinds(scaled) == [["mul_plane"]]
