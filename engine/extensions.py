@@ -87,7 +87,7 @@ def read_method(value: Any) -> CalibrationType | OwnMethod:
     """
     if isinstance(value, CalibrationType | OwnMethod):
         return value
-    if value in {kind.value for kind in CalibrationType}:
+    if isinstance(value, str) and value in {kind.value for kind in CalibrationType}:
         return CalibrationType(value)
     try:
         names = CALIBRATION_METHODS.names()

@@ -250,13 +250,14 @@ def _check_external_data(proto: onnx.ModelProto, path: Path) -> None:
 
     Entries that ONNX does not know are taken out.
     """
-    folder, unknown = os.path.join(os.path.realpath(path.parent), ""), set()
+    folder, unknown, is_sparse = os.path.join(os.path.realpath(path.parent), ""), set(), False
     for part in _parts(proto):
+        is_sparse |= isinstance(part, onnx.SparseTensorProto)  # refused later, whether its data are there or not
         if isinstance(part, onnx.TensorProto):
             location = next((entry.value for entry in part.external_data if entry.key == "location"), "")
             if location and not os.path.realpath(os.path.join(folder, location)).startswith(folder):
                 raise ModelError(f"{path}: tensor {part.name!r}: its data {location!r} lie outside the model's folder")
-            is_outside = part.data_location == onnx.TensorProto.EXTERNAL
+            is_outside = part.data_location == onnx.TensorProto.EXTERNAL and not is_sparse
             if is_outside and location and not os.path.exists(os.path.join(folder, location)):
                 raise ModelError(
                     f"{path}: tensor {part.name!r}: its data are in a file {location!r}, which is missing: copy it "

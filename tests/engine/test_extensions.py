@@ -60,6 +60,8 @@ def test_a_method_is_one_of_ours_or_registered() -> None:
     assert own.what == "calibration method needs_nothing_of_tests"
     with pytest.raises(ValueError, match=r"calibration_type 'maxx' should in list \['default', .*; did you mean 'max'"):
         read_method("maxx")
+    with pytest.raises(ValueError, match=r"calibration_type \[None\] should in list"):
+        read_method([None])
 
 
 def test_corrections_are_a_list_of_registered_names() -> None:

@@ -20,6 +20,7 @@ from engine.optimize import (
     movement,
     pooling,
     sink,
+    sink_parts,
     transposes,
 )
 from engine.optimize.covering import CoverByKernel
@@ -86,10 +87,10 @@ PATTERNS: Mapping[type[ir.passes.PassBase], Pattern] = MappingProxyType(
         dense.GemmToConv: Pattern(layers.gemm_of_rows),
         sink.SinkReshape: Pattern(movements.reshaped_operands),
         sink.SinkTranspose: Pattern(movements.transposed_operands),
-        sink.SinkTransposeBehindConcat: Pattern(movements.joined_transposes),
-        sink.SinkReshapeBehindConcat: Pattern(movements.joined_rows),
-        sink.SinkReshapeBehindSplit: Pattern(movements.divided_rows),
-        sink.SinkReshapeBehindSoftmax: Pattern(movements.classes),
+        sink_parts.SinkTransposeBehindConcat: Pattern(movements.joined_transposes),
+        sink_parts.SinkReshapeBehindConcat: Pattern(movements.joined_rows),
+        sink_parts.SinkReshapeBehindSplit: Pattern(movements.divided_rows),
+        sink_parts.SinkReshapeBehindSoftmax: Pattern(movements.classes),
         transposes.ReshapeBeforeTransposes: Pattern(movements.transposed_around_a_dropped_axis),
         transposes.TransposeToReshape: Pattern(movements.moved_single_axes),
         transposes.ReshapeToTranspose: Pattern(movements.reshaped_single_axes),

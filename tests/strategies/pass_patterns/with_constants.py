@@ -37,6 +37,7 @@ def convolution_then_affine(draw: Draw, net: Network) -> str:
     if draw(st.booleans()):
         group = draw(st.sampled_from((1, channels)))
         return affine_operator(draw, net, net.conv(x, channels, filters, group=group), filters)
+    filters += filters == 1  # one filter and one number stay apart
     return affine_operator(draw, net, net.op("ConvTranspose", x, net.normal(channels, filters, 2, 2)), filters)
 
 
