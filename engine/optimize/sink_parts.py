@@ -34,20 +34,13 @@ class SinkTransposeBehindConcat(Sink):
         return is_standard(node, "Concat")
 
     def sink(self, node: ir.Node, movements: Sequence[ir.Node]) -> bool:
-        shape, result = static_shape(node.outputs[0]) or (), node.outputs[0]
+        shape = static_shape(node.outputs[0]) or ()
         perms = {tuple(attribute(movement, "perm", ())) for movement in movements}
         perm = perms.pop()
         if perms or len(movements) != len(node.inputs) or len(perm) != len(shape):
             return False
-        moved = make_node(
-            "Concat",
-            [movement.inputs[0] for movement in movements],
-            name=str(node.name),
-            output=f"{result.name}_transpose",
-            like=result,
-            shape=tuple(shape[axis] for axis in np.argsort(perm)),
-            attributes={"axis": perm[int(attribute(node, "axis")) % len(shape)]},
-        )
+        before = tuple(shape[axis] for axis in np.argsort(perm))
+        moved = _joined(node, movements, "transpose", before, perm[int(attribute(node, "axis")) % len(shape)])
         put_in_place(node, [moved, transpose_behind(node, moved, perm)], movements)
         return True
 
@@ -81,18 +74,22 @@ class SinkReshapeBehindConcat(Sink):
             return False
         before = pairs[0][0]
         joined = sum(shape[axis] for shape, _ in pairs)
-        result = node.outputs[0]
-        moved = make_node(
-            "Concat",
-            [movement.inputs[0] for movement in movements],
-            name=str(node.name),
-            output=f"{result.name}_reshape",
-            like=result,
-            shape=(*before[:axis], joined, *before[axis + 1 :]),
-            attributes={"axis": axis},
-        )
+        moved = _joined(node, movements, "reshape", (*before[:axis], joined, *before[axis + 1 :]), axis)
         put_in_place(node, [moved, reshape_behind(node, moved)], movements)
         return True
+
+
+def _joined(node: ir.Node, movements: Sequence[ir.Node], suffix: str, shape: Sequence[int], axis: int) -> ir.Node:
+    """The ``Concat`` ``node`` of what ``movements`` read, of ``shape``, along ``axis`` of that."""
+    return make_node(
+        "Concat",
+        [movement.inputs[0] for movement in movements],
+        name=str(node.name),
+        output=f"{node.outputs[0].name}_{suffix}",
+        like=node.outputs[0],
+        shape=tuple(shape),
+        attributes={"axis": axis},
+    )
 
 
 class SinkReshapeBehindSplit(NodePass):

@@ -30,6 +30,8 @@ _PATH = re.compile(
     r"(?:[\w.+@~-]+/)*(?=[\w.+@~-])"
 )
 """Folders in which people keep files; names of nodes begin with a stroke too."""
+_SOURCE = re.compile(r"/(?:[\w.+@~-]+/)+(?=[\w+@~-]+\.(?:c|cc|cpp|cxx|h|hpp|py):\d+\b)")
+"""Folders of lines of source, which failed assertions name, right behind a colon too."""
 _SAYS_NOTHING = re.compile(r"exception in command|yaml file parse failed|^Parse '\w+' failed")
 """Errors that stand beside the one that has the reason."""
 _WHERE = re.compile(r"^\*+ ?ERROR-OCCUR-DURING \S+ \*+, error message: ")
@@ -100,7 +102,7 @@ def tidied(text: str, folders: Mapping[str, str] = MappingProxyType({})) -> Iter
     for line in _lines(text):
         for folder, name in known:
             line = line.replace(folder, name)
-        yield _PATH.sub("", line)
+        yield _PATH.sub("", _SOURCE.sub("", line))
 
 
 def _lines(text: str) -> Iterator[str]:

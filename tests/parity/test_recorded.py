@@ -6,6 +6,7 @@ at a time. Reasons of refusals are in our words.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from engine.conformance.measures import measure
 from engine.ir import load_model
 from engine.quantize import quantize
 from engine.quantize.diff import diff
+from engine.toolchain.log import tidied
 from tests.parity.estimates import are_recorded_ones
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -38,6 +40,13 @@ def test_a_recorded_case_is_converted_as_the_original_converts_it(case: Recorded
 def test_averages_in_steps_in_calibrated_files_of_the_original_become_its_integers(case: RecordedCase) -> None:
     """Such a file has no mark that says so."""
     assert list(diff(quantize(load_model(case.calibrated), case.march), load_model(case.quantized))) == []
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.rglob("result.json")), ids=lambda path: path.parent.name)
+def test_a_recorded_case_names_no_folder_of_a_machine(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert list(tidied(text)) == text.splitlines()
+    assert not re.search(r"/(?:home|root|Users|tmp)/", text)
 
 
 @pytest.mark.parametrize("case", find_cases(RECORDED), ids=lambda case: case.name)

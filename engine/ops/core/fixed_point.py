@@ -186,8 +186,8 @@ def requantization_of_pair(ratio: float, bits: int) -> Requantization:
     Of an int16 result a power of two has the largest multiplier and one bit more, so that it is just below itself (25
     of 25 sums and differences asked with ratios from a quarter to four, and four of drawn networks; none of 30 of
     int8). No more than 17 bits are taken off the accumulator, and the rest behind the multiplier (all 90 sums,
-    differences and products of int16 that were asked on bayes and bayes-e with ratios down to 2^-17; one of int8 would
-    need ratios below 2^-8).
+    differences and products of int16 that were asked on bayes and bayes-e, of operands down to 2^-14 of the result; of
+    int8 the bound of the ratio leaves no more, 6 differences asked).
     """
     bounded = _bounded(ratio)
     scale, total = _multiplier(bounded, SCALE_MAX_OF_PAIR)

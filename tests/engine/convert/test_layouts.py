@@ -18,8 +18,8 @@ SHAPE = ir.Shape((1, 2, 3, 4))
 def results(*readers: Sequence[str]) -> ir.Model:
     """A subgraph of as many MaxPools as there are ``readers``, each read by these.
 
-    ``NCHW`` is a Transpose to NCHW that a Neg reads, ``NCHW + 1`` and ``NCHW * m`` one that is added to a number and
-    multiplied by a map, ``Transpose`` another one, and ``output`` an output.
+    ``NCHW`` is a Transpose to NCHW that a Neg reads, ``NCHW + 1``, ``NCHW * m`` and ``NCHW > m`` one that is added to a
+    number, multiplied by a map and compared with one, ``Transpose`` another one, and ``output`` an output.
     """
     x = ir.Value(name="x", shape=SHAPE, type=ir.TensorType(ir.DataType.INT8))
     nodes: list[ir.Node] = []
@@ -39,6 +39,7 @@ def results(*readers: Sequence[str]) -> ir.Model:
         "NCHW": ("Neg", ()),
         "NCHW + 1": ("Add", (number,)),
         "NCHW * m": ("Mul", (several,)),
+        "NCHW > m": ("Greater", (several,)),
     }
     for kinds in readers:
         result = add("HzDequantize", add("HzQuantizedMaxPool", x))
@@ -75,6 +76,7 @@ def test_a_result_in_two_layouts_is_refused_where_most_are_read_as_nchw(
         ([("NCHW", "Transpose"), ("NCHW", "Transpose")], "bernoulli2"),
         ([("NCHW",), ("NCHW",), ("Transpose",)], "bernoulli2"),
         ([("NCHW * m", "Transpose"), ("NCHW",)], "bernoulli2"),
+        ([("NCHW > m", "Transpose"), ("NCHW",)], "bernoulli2"),
     ],
 )
 def test_others_are_compiled(readers: Sequence[Sequence[str]], march: str) -> None:

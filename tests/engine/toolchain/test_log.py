@@ -73,6 +73,17 @@ def test_names_of_nodes_are_no_paths_and_folders_of_the_user_are() -> None:
     assert log.nodes[0]["Node"] == "/home/cv2/Conv"
 
 
+def test_lines_of_source_are_named_without_their_folders() -> None:
+    text = (
+        "2026-01-01 10:00:00,000 ERROR Error message:/srv/build/agent/onnx/ir.h:1366: failed, in /x/y.cc:7\n"
+        "2026-01-01 10:00:00,000 ERROR Error Node Info(name:/model.2/cv1/Conv; kind:/a/b.h)\n"
+    )
+    assert read_log(text).messages == (
+        "ERROR Error message:ir.h:1366: failed, in y.cc:7",
+        "ERROR Error Node Info(name:/model.2/cv1/Conv; kind:/a/b.h)",
+    )
+
+
 def test_the_reason_is_the_last_error_that_says_something() -> None:
     stamp = "2026-01-01 10:00:00,000"
     yaml = f"{stamp} ERROR no such file\n{stamp} ERROR Parse 'input_parameters' failed!\n"
