@@ -11,13 +11,15 @@ import typer
 from engine.chips import HB_COMPILE_MARCHES, March
 from engine.cli.console import say
 from engine.cli.toolchain import ConversionLimit, MountOption, activities
-from engine.errors import ConfigError
+from engine.errors import ConfigError, ShipError
 from harness.cli.options import Workdir
 from harness.files import workdir as workdirs
 
 if TYPE_CHECKING:
     from engine.ship import Shipment, ShipRecord
     from engine.toolchain.tool import Tell, Toolchain
+    from harness.gates.choice import Choice
+    from harness.report.results import SweepSummary
     from harness.shipping.check import Look
     from harness.shipping.record import Shipped
     from harness.trials.origins import ModelOrigin
@@ -99,8 +101,14 @@ def ship(
     source = config if config is not None else _named(trial, best, march, workdir)
     with activities(lines=True) as shown:
         shown.tell("ship", "converts")
-        shipment, look = _of_config(source) if isinstance(source, Path) else _of_trial(source, workdir, images)
-        record = write(shipment, output, force=force)
+        try:
+            shipment, look = _of_config(source) if isinstance(source, Path) else _of_trial(source, workdir, images)
+            record = write(shipment, output, force=force)
+        except ShipError as error:
+            others = [] if best is None else _as_good_in_int8(best, march, workdir)
+            if not others:
+                raise
+            raise ShipError(error.reason, f"{error.remedy}; as good as the best within noise: {others[0]}") from error
         say(f"{output}: {len(record.thresholds):,} thresholds, {record.integers:,} integers")
         for each in record.not_carried:
             say(f"not carried over: {each.what}: {each.reason}; {each.cost}", err=True)
@@ -171,15 +179,24 @@ def _named(trial: str | None, best: str | None, march: March | None, workdir: Pa
     return find_trial(workdir, trial or "") if best is None else _recommended(best, march, workdir)
 
 
-def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:
-    """The trial that the last sweep of ``SUITE/MODEL`` recommends.
+def _as_good_in_int8(text: str, march: March | None, workdir: Path) -> list[str]:
+    """Trials in int8 with one threshold for each tensor that cannot be told apart from the best, the fastest first."""
+    from harness.suites.settings import Int16Kind
+
+    summary, choice = _choice(text, march, workdir)
+    specs = {spec.key: spec for spec in summary.trials}
+    found = [specs[key] for key in (*choice.front, *choice.alike) if key in choice.alike and key in specs]
+    return [each.id for each in found if each.settings.int16.kind is Int16Kind.NONE and not each.settings.per_channel]
+
+
+def _choice(text: str, march: March | None, workdir: Path) -> tuple[SweepSummary, Choice]:
+    """What the last sweep of ``SUITE/MODEL`` chose, and its summary.
 
     Raises:
         ConfigError: there is none, or there are several and no march says which.
     """
     from harness.files.strict_yaml import unknown
     from harness.sweeps.written import load_sweep
-    from harness.trials.trial import TrialStore
 
     suite, _, model = text.rpartition("/")
     if not suite or not model:
@@ -197,7 +214,19 @@ def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:
             if choices
             else f"--best {text}: the sweep has nothing for march {march}"
         )
-    best = choices[0].best
+    return sweep.summary, choices[0]
+
+
+def _recommended(text: str, march: March | None, workdir: Path) -> TrialResult:
+    """The trial that the last sweep of ``SUITE/MODEL`` recommends.
+
+    Raises:
+        ConfigError: there is none, or it has been removed.
+    """
+    from harness.trials.trial import TrialStore
+
+    summary, choice = _choice(text, march, workdir)
+    suite, best = summary.suite.name, choice.best
     if best is None:
         raise ConfigError(
             f"--best {text}: no setting passes the gates, so that none is recommended; name a trial of your choice "

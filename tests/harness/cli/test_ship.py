@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine.errors import ConfigError, PtqlabError, ToolchainError
+from engine.errors import ConfigError, PtqlabError, ShipError, ToolchainError
 from engine.toolchain.tool import VARIABLE
+from harness.cli import ship as shipping
 from harness.cli.main import app
 from harness.cli.ship import EXIT_DIFFERENT
+from harness.suites.settings import Int16Kind
 from harness.trials.sums import write_sums
 from tests import toolchains
 from tests.engine.conformance.models import write_network
@@ -142,6 +144,29 @@ def test_what_fails_a_gate_is_not_recommended(own: Path) -> None:
     assert "No setting passes the gates. Nearest: max" in " ".join(done.output.split()), (trial, done.output)
     refused = refusal(ship("--best", "mine/tiny", "-o", own / "out", "--workdir", own / "work"))
     assert "no setting passes the gates, so that none is recommended" in refused
+
+
+def test_beside_a_recommended_setting_that_cannot_be_shipped_one_that_can_is_named(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept(own)
+    suite = own / "suites/mine.yaml"
+    text = suite.read_text()
+    suite.write_text(text.replace("calibration_type: max", "calibration_type: max\n  int16: [none, all]"))
+    words = ["run", str(suite), "--executor", "serial", "--no-mlflow", "--workdir", str(own / "work")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    summary, choice = shipping._choice("mine/tiny", None, own / "work")
+    wide = next(spec for spec in summary.trials if spec.settings.int16.kind is Int16Kind.ALL)
+    chosen = choice.model_copy(update={"best": wide.key})
+    monkeypatch.setattr(shipping, "_choice", lambda *_: (summary, chosen))
+    options = ["-o", own / "out", "--workdir", own / "work"]
+    assert ship("--best", "mine/tiny", *options).exit_code == 0  # its pixels are int8
+    monkeypatch.setattr("engine.ship.refusals.carries_pair", lambda _: False)
+    refused = refusal(ship("--best", "mine/tiny", *options, "--force"), ShipError)
+    assert refused.startswith("no activation is int8 with one threshold")
+    assert refused.endswith("as good as the best within noise: tiny/bayes-e/max")
+    chosen = choice.model_copy(update={"best": wide.key, "alike": (wide.key,)})
+    assert "as good as" not in refusal(ship("--best", "mine/tiny", *options, "--force"), ShipError)
 
 
 def test_a_trial_whose_model_data_or_engine_has_changed_is_refused(own: Path) -> None:
